@@ -1,5 +1,6 @@
 #include "models/gpt.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/functions/elementwise/binary.h"
@@ -28,9 +29,10 @@ Variable Block::forward(const Variable& x) const {
   return nn::add_dropout(x_2, mlp.forward_before_dropout(normal_2));
 }
 
-Variable Block::forward_cached(const Variable& x, nn::KeyValueCache& cache) const {
+Variable Block::forward_cached(const Variable& x, nn::KeyValueCache& cache,
+                               std::span<const int64_t> counts) const {
   const auto body = [&](const Variable& in) {
-    const Variable h = in + attn.forward_cached(ln_1(in), cache);
+    const Variable h = in + attn.forward_cached(ln_1(in), cache, counts);
     return h + mlp(ln_2(h));
   };
   return call(body, x);
@@ -76,6 +78,25 @@ Variable Gpt::embed(const Tensor& ids, int64_t first_position) const {
   return wte.forward_add(ids, wpe(positions), drop.mask());  // (B, T, C) + (T, C)
 }
 
+/// The same where each row goes on at a position of its own. Ids after `counts[b]` of row b have any
+/// position.
+Variable Gpt::embed_cached(const Tensor& ids, const nn::KeyValueCache& cache,
+                           std::span<const int64_t> counts) const {
+  if (counts.empty() && !cache.is_ragged()) return embed(ids, cache.length());
+  require<ShapeError>(ids.ndim() == 2 && ids.size(0) == cache.batch(), "Gpt: expected ids (", cache.batch(),
+                      ", T) for the cache, got ", describe(ids));
+  const Tensor positions = Tensor::empty(ids.shape(), i64);
+  for (int64_t b = 0; b < ids.size(0); ++b) {
+    const int64_t first = cache.lengths()[static_cast<size_t>(b)],
+                  count = counts.empty() ? ids.size(1) : counts[static_cast<size_t>(b)];
+    require<ShapeError>(first + count <= o.block_size, "Gpt: ", first + count,
+                        " positions do not fit the block size ", o.block_size, " in row ", b);
+    for (int64_t t = 0; t < ids.size(1); ++t)
+      positions.data<int64_t>()[b * ids.size(1) + t] = std::min(first + t, o.block_size - 1);
+  }
+  return drop(wte(ids) + wpe(positions.to(ids.device())));
+}
+
 Variable Gpt::features(const Tensor& ids) const {
   return ln_f(blocks(embed(ids, 0)));
 }
@@ -95,13 +116,16 @@ Variable Gpt::loss(const Tensor& ids, const Tensor& targets) const {
   }));
 }
 
-Variable Gpt::forward_cached(const Tensor& ids, GptCache& cache) const {
+Variable Gpt::forward_cached(const Tensor& ids, GptCache& cache, std::span<const int64_t> counts) const {
   return call([&] {
     NoGrad no_grad;
     require<ValueError>(cache.blocks.size() == blocks.size(), "Gpt: the cache has ", cache.blocks.size(),
                         " blocks, the model ", blocks.size(), "; make it by make_cache");
-    Variable x = embed(ids, cache.length());
-    for (size_t i = 0; i < blocks.size(); ++i) x = blocks[i].forward_cached(x, cache.blocks[i]);
+    require<ValueError>(counts.empty() || std::ssize(counts) == cache.blocks.front().batch(),
+                        "Gpt: expected a count for each of the ", cache.blocks.front().batch(),
+                        " rows of the cache, got ", counts.size());
+    Variable x = embed_cached(ids, cache.blocks.front(), counts);
+    for (size_t i = 0; i < blocks.size(); ++i) x = blocks[i].forward_cached(x, cache.blocks[i], counts);
     return logits(ln_f(x));
   });
 }
@@ -135,10 +159,13 @@ const nn::Module* Gpt::head_module() const {
 
 GptCache Gpt::make_cache(int64_t batch) const {
   GptCache cache;
-  const Shape shape{batch, o.heads, o.block_size, o.width / o.heads};
   for (int64_t i = 0; i < o.layers; ++i)
-    cache.blocks.push_back({.keys = Tensor::empty(shape, wte.weight.dtype(), wte.weight.device()),
-                            .values = Tensor::empty(shape, wte.weight.dtype(), wte.weight.device())});
+    cache.blocks.push_back(nn::KeyValueCache({.batch = batch,
+                                              .heads = o.heads,
+                                              .capacity = o.block_size,
+                                              .width = o.width / o.heads,
+                                              .dtype = wte.weight.dtype(),
+                                              .device = wte.weight.device()}));
   return cache;
 }
 

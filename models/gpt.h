@@ -92,16 +92,27 @@ struct Block : nn::Layer<Block, BlockOptions> {
   explicit Block(Options options) : Layer(std::move(options)) {}
   /// The whole sequence at once: x (B, T, C) to (B, T, C).
   Variable forward(const Variable& x) const;
-  /// Cached decoding: x holds the T positions after `cache.length`; their keys and values are appended.
+  /// Cached decoding: x holds the T positions after those of the cache; their keys and values are appended.
   /// Throws as nn::CausalSelfAttention with a cache.
-  Variable forward_cached(const Variable& x, nn::KeyValueCache& cache) const;
+  Variable forward_cached(const Variable& x, nn::KeyValueCache& cache,
+                          std::span<const int64_t> counts = {}) const;
 };
 
-/// For cached decoding: a key/value cache per block. All have the same length.
+/// For cached decoding: a key/value cache per block. All have the same lengths.
 struct GptCache {
   std::vector<nn::KeyValueCache> blocks;  ///< in the order of `Gpt::blocks`
-  /// Positions stored so far.
-  int64_t length() const { return blocks.empty() ? 0 : blocks.front().length; }
+  /// Positions stored so far, in the longest row.
+  int64_t length() const { return blocks.empty() ? 0 : blocks.front().length(); }
+  /// As those of nn::KeyValueCache, in every block.
+  /// @{
+  void truncate(int64_t length) {
+    for (nn::KeyValueCache& block : blocks) block.truncate(length);
+  }
+  void clear() { truncate(0); }
+  void reorder(std::span<const int64_t> rows) {
+    for (nn::KeyValueCache& block : blocks) block.reorder(rows);
+  }
+  /// @}
 };
 
 /// The decoder-only transformer: ids (B, T) i64 to logits (B, T, V).
@@ -130,8 +141,9 @@ struct Gpt : nn::Layer<Gpt, GptOptions> {
   /// The mean cross entropy of the logits against `targets` (B, T); the logits are computed in chunks and
   /// never stored all at once.
   Variable loss(const Tensor& ids, const Tensor& targets) const;
-  /// Cached decoding: `ids` are the positions after those in `cache`. Gradients are not recorded.
-  Variable forward_cached(const Tensor& ids, GptCache& cache) const;
+  /// Cached decoding: `ids` (B, T) are the positions after those in `cache`, or `counts[b]` of them in row b,
+  /// whose other logits mean nothing. Gradients are not recorded. Throws ShapeError past the block size.
+  Variable forward_cached(const Tensor& ids, GptCache& cache, std::span<const int64_t> counts = {}) const;
 
   /// The model as a list of layers from ids to logits: both embeddings with their sum, the blocks, the last
   /// norm, the head; `layers + 3` of them.
@@ -144,6 +156,8 @@ struct Gpt : nn::Layer<Gpt, GptOptions> {
 
  private:
   Variable embed(const Tensor& ids, int64_t first_position) const;
+  Variable embed_cached(const Tensor& ids, const nn::KeyValueCache& cache,
+                        std::span<const int64_t> counts) const;
   Variable features(const Tensor& ids) const;
   Variable logits(const Variable& features) const;
   const nn::Module* head_module() const;

@@ -71,7 +71,7 @@ void sample(Gpt& gpt, std::span<const int64_t> prompt, const SamplingOptions& op
   for (int64_t position = 0; position < options.length; ++position) {
     if (context.size() > block) {
       context.erase(context.begin(), context.end() - static_cast<int64_t>(std::max<size_t>(1, block / 2)));
-      for (nn::KeyValueCache& layer : cache.blocks) layer.length = 0;
+      cache.clear();
     }
     const std::span<const int64_t> all(context);
     const Variable logits =

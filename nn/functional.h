@@ -14,7 +14,9 @@
 #include "autograd/functions/layers/attention.h"
 #include "autograd/functions/layers/convolution.h"
 #include "autograd/functions/layers/dropout.h"
+#include "autograd/functions/layers/gated.h"
 #include "autograd/functions/layers/normalization.h"
+#include "autograd/functions/layers/rotary.h"
 #include "autograd/functions/layers/softmax.h"
 #include "autograd/functions/matmul.h"
 #include "nn/loss.h"
@@ -56,10 +58,12 @@ using tessera::elu_;
 using tessera::embedding;
 using tessera::feature_alpha_dropout;
 using tessera::fold;
+using tessera::geglu;
 using tessera::gelu;
 using tessera::gelu_tanh;
 using tessera::global_avg_pool;
 using tessera::global_max_pool;
+using tessera::glu;
 using tessera::grid_sample;
 using tessera::group_norm;
 using tessera::gumbel_softmax;
@@ -102,6 +106,7 @@ using tessera::relu6_;
 using tessera::relu;
 using tessera::relu_;
 using tessera::rms_norm;
+using tessera::rotary;
 using tessera::rrelu;
 using tessera::rrelu_;
 using tessera::scaled_dot_product_attention;
@@ -114,6 +119,7 @@ using tessera::softmin;
 using tessera::softplus;
 using tessera::softshrink;
 using tessera::softsign;
+using tessera::swiglu;
 using tessera::sync_batch_norm;
 using tessera::tanh;
 using tessera::tanhshrink;

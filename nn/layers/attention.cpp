@@ -22,8 +22,9 @@ BeforeDropout CausalSelfAttention::forward_before_dropout(const Variable& x) con
   return call(rerunnable([this](const Variable& in) { return attend(in); }), x);
 }
 
-Variable CausalSelfAttention::forward_cached(const Variable& x, KeyValueCache& cache) const {
-  return call([&](const Variable& in) { return apply_dropout(attend_cached(in, cache)); }, x);
+Variable CausalSelfAttention::forward_cached(const Variable& x, KeyValueCache& cache,
+                                             std::span<const int64_t> counts) const {
+  return call([&](const Variable& in) { return apply_dropout(attend_cached(in, cache, counts)); }, x);
 }
 
 BeforeDropout CausalSelfAttention::attend(const Variable& x) const {
@@ -43,23 +44,16 @@ BeforeDropout CausalSelfAttention::project(const Variable& heads) const {
   return result;
 }
 
-BeforeDropout CausalSelfAttention::attend_cached(const Variable& x, KeyValueCache& cache) const {
+BeforeDropout CausalSelfAttention::attend_cached(const Variable& x, KeyValueCache& cache,
+                                                 std::span<const int64_t> counts) const {
   require<AutogradError>(!grad_mode(), "nn::CausalSelfAttention '", full_name(),
                          "': cached decoding records no gradients; run it under NoGrad");
   const Tensor qkv = c_attn(x).value();
   const int64_t batch = qkv.size(0), time = qkv.size(1), head = o.width / o.heads;
-  require<ShapeError>(cache.length + time <= cache.keys.size(2), "nn::CausalSelfAttention '", full_name(),
-                      "': ", time, " more positions after ", cache.length, " do not fit the cache of ",
-                      cache.keys.size(2));
   const auto heads_of = [&](int64_t third) {  // 0: queries, 1: keys, 2: values
     return qkv.narrow(2, third * o.width, o.width).view({batch, time, o.heads, head}).transpose(1, 2);
   };
-  cache.keys.narrow(2, cache.length, time).copy_from(heads_of(1));
-  cache.values.narrow(2, cache.length, time).copy_from(heads_of(2));
-  cache.length += time;
-  const Variable out =
-      scaled_dot_product_attention(heads_of(0), cache.keys.narrow(2, 0, cache.length),
-                                   cache.values.narrow(2, 0, cache.length), {.causal = true});
+  const Variable out = cache.attend(heads_of(0), heads_of(1), heads_of(2), {}, counts);
   return project(reshape(transpose(out, 1, 2), {batch, time, o.width}));
 }
 

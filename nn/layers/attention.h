@@ -1,16 +1,10 @@
 #pragma once
 
+#include "nn/layers/attention/key_value_cache.h"
 #include "nn/layers/dropout.h"
 #include "nn/layers/linear.h"
 
 namespace tessera::nn {
-
-/// The keys and values of all earlier positions in one attention layer, for cached decoding.
-struct KeyValueCache {
-  Tensor keys;         ///< (B, H, capacity, D)
-  Tensor values;       ///< (B, H, capacity, D)
-  int64_t length = 0;  ///< positions stored so far, at most `capacity`
-};
 
 /// Options of CausalSelfAttention. Legend: C width, D = C / heads.
 struct CausalSelfAttentionOptions {
@@ -47,13 +41,14 @@ struct CausalSelfAttention : Layer<CausalSelfAttention, CausalSelfAttentionOptio
   Variable forward(const Variable& x) const;
   /// The same before the result's dropout, for a function that applies it in its own pass.
   BeforeDropout forward_before_dropout(const Variable& x) const;
-  /// Cached decoding: x holds the T positions after `cache.length`; they are appended. Throws ShapeError when
-  /// they exceed the cache's capacity, AutogradError outside NoGrad.
-  Variable forward_cached(const Variable& x, KeyValueCache& cache) const;
+  /// Cached decoding: x holds the T positions after those of the cache, or `counts[b]` of them in row b; they
+  /// are appended. Throws ShapeError when they exceed the cache's capacity, AutogradError outside NoGrad.
+  Variable forward_cached(const Variable& x, KeyValueCache& cache,
+                          std::span<const int64_t> counts = {}) const;
 
  private:
   BeforeDropout attend(const Variable& x) const;
-  BeforeDropout attend_cached(const Variable& x, KeyValueCache& cache) const;
+  BeforeDropout attend_cached(const Variable& x, KeyValueCache& cache, std::span<const int64_t> counts) const;
   BeforeDropout project(const Variable& heads) const;
 };
 

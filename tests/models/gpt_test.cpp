@@ -70,6 +70,40 @@ TEST_CASE("gpt: cached decoding gives the logits of the full sequence") {
                        doctest::Contains("block size 8"), ShapeError);
 }
 
+TEST_CASE("gpt: cached decoding of prompts of different lengths, and of beams that go on from one row") {
+  models::Gpt gpt({.vocabulary = 11, .block_size = 8, .layers = 2, .heads = 2, .width = 16});
+  gpt.to(f64);
+  nn::materialize(gpt, cpu(), 4);
+  gpt.eval();
+  NoGrad no_grad;
+  const Tensor ids = Tensor::from<int64_t>({1, 5, 9, 0, 10, 3, 3, 7, 2, 2, 8, 4, 1, 0, 6, 5}, {2, 8});
+  const Tensor full = gpt(ids).value();
+  const auto is_position = [&](const Tensor& logits, int64_t row, int64_t t, int64_t of, int64_t position) {
+    for (int64_t v = 0; v < 11; ++v)
+      CHECK(logits.select(0, row).select(0, t).select(0, v).item() ==
+            doctest::Approx(full.select(0, of).select(0, position).select(0, v).item()).epsilon(1e-12));
+  };
+  models::GptCache cache = gpt.make_cache(2);
+  const std::vector<int64_t> lengths{5, 2};
+  const Tensor prompt = gpt.forward_cached(ids.narrow(1, 0, 5).contiguous(), cache, lengths).value();
+  is_position(prompt, 0, 4, 0, 4);
+  is_position(prompt, 1, 1, 1, 1);
+  const Tensor next = gpt.forward_cached(Tensor::from<int64_t>({3, 8}, {2, 1}), cache).value();
+  is_position(next, 0, 0, 0, 5);
+  is_position(next, 1, 0, 1, 2);
+  const int64_t second[] = {1, 1};
+  cache.reorder(second);
+  const Tensor beams = gpt.forward_cached(Tensor::from<int64_t>({4, 4}, {2, 1}), cache).value();
+  is_position(beams, 0, 0, 1, 3);
+  is_position(beams, 1, 0, 1, 3);
+  cache.truncate(1);
+  CHECK(cache.length() == 1);
+  CHECK_THROWS_AS(gpt.forward_cached(ids.narrow(1, 0, 5).contiguous(), cache, std::vector<int64_t>{5}),
+                  ValueError);
+  CHECK_THROWS_WITH_AS(gpt.forward_cached(ids, cache, std::vector<int64_t>{8, 2}),
+                       doctest::Contains("block size 8 in row 0"), ShapeError);
+}
+
 TEST_CASE("gpt: bad sizes and ids are named") {
   const auto refusal = [](const models::GptOptions& options) -> std::string {
     try {

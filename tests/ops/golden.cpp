@@ -97,6 +97,13 @@ std::vector<int64_t> Arguments::integers(const std::string& name) const {
   return list;
 }
 
+std::vector<double> Arguments::reals(const std::string& name) const {
+  require<ValueError>(value(name).isArray(), "arguments: ", name, " is not a list");
+  std::vector<double> list;
+  for (const Json::Value& entry : value(name)) list.push_back(entry.asDouble());
+  return list;
+}
+
 Shape Arguments::shape(const std::string& name) const {
   const std::vector<int64_t> list = integers(name);
   return Shape(std::span<const int64_t>(list));

@@ -27,6 +27,7 @@ class Arguments {
   double real(const std::string& name) const;
   std::string text(const std::string& name) const;
   std::vector<int64_t> integers(const std::string& name) const;
+  std::vector<double> reals(const std::string& name) const;
   /// The same list as a Shape: extents, or a list of axes.
   Shape shape(const std::string& name) const;
 

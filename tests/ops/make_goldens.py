@@ -47,6 +47,8 @@ FAMILIES = [
     "losses",
     "attention",
     "convolution",
+    "gated",
+    "rotary",
     "methods",
     "linalg",
     "embedding_bag",

@@ -14,6 +14,7 @@
 #include "autograd/record.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/elementwise/ternary.h"
 #include "tensor/ops/elementwise/unary.h"
 #include "tensor/random/random_context.h"
@@ -48,14 +49,58 @@ struct Weights {
   Variable before_dropout, after_dropout;
 };
 
-Weights weights_of(const Variable& q, const Variable& k, const AttentionOptions& o, const Variable& mask) {
+/// The positions of the queries less those of the keys, i64: (T_q, T_k), or (B, 1, T_q, T_k) where rows have
+/// positions of their own.
+Tensor distances(const Variable& q, const Variable& k, const AttentionOptions& o) {
   const int64_t queries = q.size(2), keys = k.size(2);
+  const Device device = q.device();
+  const Tensor key = ops::arange(keys, i64, device);
+  if (o.first_positions.empty())
+    return ops::sub(ops::arange(keys - queries, keys, 1, i64, device).unsqueeze(1), key);
+  const Tensor first = Tensor::from(o.first_positions, {q.size(0), 1, 1, 1}).to(device);
+  return ops::sub(ops::add(first, ops::arange(queries, i64, device).unsqueeze(1)), key);
+}
+
+/// k or v (B, H_k, T, D) with each head as often as q has heads for it: (B, H, T, D).
+Variable repeat_heads(const Variable& x, const Variable& q) {
+  const auto [batch, heads, time, width] = x.dims<4>();
+  const int64_t group = q.size(1) / heads;
+  if (group == 1) return x;
+  return reshape(expand(unsqueeze(x, 2), {batch, heads, group, time, width}),
+                 {batch, heads * group, time, width});
+}
+
+/// The gradient of x from that of its repeated heads.
+Variable sum_heads(const Variable& gradient, const Variable& x) {
+  const auto [batch, heads, time, width] = x.dims<4>();
+  const int64_t group = gradient.size(1) / heads;
+  if (group == 1) return gradient;
+  return sum(reshape(gradient, {batch, heads, group, time, width}), {2});
+}
+
+/// The scaled products with the bias of ALiBi and the hidden ones at minus infinity, but for the mask.
+Variable scores_of(const Variable& q, const Variable& k, const AttentionOptions& o) {
   const double lowest = -std::numeric_limits<double>::infinity();
   Variable scores = matmul(q, transpose(k, -1, -2)) * scale_of(o, q.size(3));
-  if (o.causal) {
-    const Tensor row = ops::arange(keys - queries, keys, 1, i64, q.device()).unsqueeze(1);
-    scores = masked_fill(scores, ops::less(row, ops::arange(keys, i64, q.device())), lowest);
+  if (!o.causal && !o.window && o.alibi_slopes.empty()) return scores;
+  const Tensor distance = distances(q, k, o), zero = ops::zeros({}, i64, q.device());
+  if (!o.alibi_slopes.empty()) {
+    const Tensor slopes = Tensor::from(o.alibi_slopes, {q.size(1), 1, 1}).to(q.device());
+    const Tensor bias = ops::mul(slopes, ops::cast(ops::neg(ops::abs(distance)), f64));
+    scores = scores + Variable(ops::cast(bias, scores.dtype()));
   }
+  if (o.causal) scores = masked_fill(scores, ops::less(distance, zero), lowest);
+  if (o.window) {
+    const Tensor limit = ops::full({}, *o.window, i64, q.device());
+    scores = masked_fill(scores, ops::less_equal(limit, ops::abs(distance)), lowest);
+  }
+  return scores;
+}
+
+/// For k whose heads are repeated.
+Weights weights_of(const Variable& q, const Variable& k, const AttentionOptions& o, const Variable& mask) {
+  const double lowest = -std::numeric_limits<double>::infinity();
+  Variable scores = scores_of(q, k, o);
   if (mask.defined())
     scores = mask.dtype() == boolean ? masked_fill(scores, ops::logical_not(mask.value()), lowest)
                                      : scores + cast(mask, scores.dtype());
@@ -65,14 +110,16 @@ Weights weights_of(const Variable& q, const Variable& k, const AttentionOptions&
 }
 
 /// The backward in differentiable functions, for create_graph.
-Gradients composed_backward(const Variable& q, const Variable& k, const Variable& v, const Variable& dout,
-                            const AttentionOptions& o, const Tensor& mask) {
+Gradients composed_backward(const Variable& q, const Variable& shared_k, const Variable& shared_v,
+                            const Variable& dout, const AttentionOptions& o, const Tensor& mask) {
+  const Variable k = repeat_heads(shared_k, q), v = repeat_heads(shared_v, q);
   const Weights w = weights_of(q, k, o, mask);
   Variable dw = matmul(dout, transpose(v, -1, -2));
   if (o.dropout > 0) dw = dw * Variable(ops::attention_dropout(dw.shape(), o, q.dtype(), q.device()));
   const Variable p = w.before_dropout;
   const Variable ds = p * (dw - sum(dw * p, {-1}, true)) * scale_of(o, q.size(3));
-  return {matmul(ds, k), matmul(transpose(ds, -1, -2), q), matmul(transpose(w.after_dropout, -1, -2), dout)};
+  return {matmul(ds, k), sum_heads(matmul(transpose(ds, -1, -2), q), shared_k),
+          sum_heads(matmul(transpose(w.after_dropout, -1, -2), dout), shared_v)};
 }
 
 /// Shape (B, H, T, D) in memory (B, T, H, D).
@@ -81,34 +128,39 @@ Tensor empty_time_major(const Tensor& like) {
       .transpose(1, 2);
 }
 
-/// A third of qkv (B, T, 3 C) as (B, H, T, D).
-template <class X>
-X qkv_third(const X& qkv, int64_t heads, int64_t which) {
-  if constexpr (std::is_same_v<X, Tensor>) {
-    const int64_t width = qkv.size(2) / 3;
-    return qkv.narrow(2, which * width, width)
-        .view({qkv.size(0), qkv.size(1), heads, width / heads})
-        .transpose(1, 2);
-  } else {
-    const int64_t width = qkv.size(2) / 3;
-    const Variable third = narrow(qkv, 2, which * width, width);
-    return transpose(reshape(third, {qkv.size(0), qkv.size(1), heads, width / heads}), 1, 2);
-  }
-}
+/// How a product (B, T, (heads + 2 kv_heads) D) holds queries, keys and values.
+struct QkvLayout {
+  int64_t heads, kv_heads, head_width;
 
-/// k or v (B, H_k, T, D) with each head as often as q has queries' heads for it: (B, H, T, D).
-Variable repeat_heads(const Variable& x, const Variable& q) {
-  require<ShapeError>(
-      q.ndim() == 4 && x.ndim() == 4 && x.size(1) > 0 && q.size(1) % x.size(1) == 0,
-      "scaled_dot_product_attention: with enable_gqa the heads of k and v must divide those of "
-      "q, got q ",
-      q.shape(), " and k or v ", x.shape());
-  const auto [batch, heads, time, width] = x.dims<4>();
-  const int64_t group = q.size(1) / heads;
-  if (group == 1) return x;
-  return reshape(expand(unsqueeze(x, 2), {batch, heads, group, time, width}),
-                 {batch, heads * group, time, width});
-}
+  QkvLayout(const Variable& qkv, int64_t head_count, int64_t kv_head_count)
+      : heads(head_count), kv_heads(kv_head_count == 0 ? head_count : kv_head_count) {
+    require<ShapeError>(kv_heads >= 1 && heads % kv_heads == 0,
+                        "self_attention: expected heads of keys and values that divide the ", heads,
+                        " heads of the queries, got ", kv_heads);
+    const int64_t all = heads + 2 * kv_heads;
+    const bool fits = qkv.ndim() == 3 && heads >= 1 && heads <= qkv.size(2) && qkv.size(2) % all == 0;
+    if (kv_heads == heads)
+      require<ShapeError>(fits, "self_attention: expected qkv (B, T, 3 C) with C divisible by ", heads,
+                          " heads, got ", qkv);
+    else
+      require<ShapeError>(fits, "self_attention: expected qkv (B, T, (", heads, " + 2 * ", kv_heads,
+                          ") D), got ", qkv);
+    head_width = qkv.size(2) / all;
+  }
+  int64_t width() const { return heads * head_width; }
+
+  /// Queries (0), keys (1) or values (2) as (B, H, T, D).
+  template <class X>
+  X part(const X& qkv, int which) const {
+    const int64_t count = which == 0 ? heads : kv_heads,
+                  first = which == 0 ? 0 : heads + (which - 1) * kv_heads;
+    const Shape shape{qkv.size(0), qkv.size(1), count, head_width};
+    if constexpr (std::is_same_v<X, Tensor>)
+      return qkv.narrow(2, first * head_width, count * head_width).view(shape).transpose(1, 2);
+    else
+      return transpose(reshape(narrow(qkv, 2, first * head_width, count * head_width), shape), 1, 2);
+  }
+};
 
 }  // namespace
 
@@ -116,13 +168,18 @@ Variable scaled_dot_product_attention(const Variable& q, const Variable& k, cons
                                       const AttentionOptions& options, const Variable& mask) {
   if (autocast::lowers(q, k, v)) [[unlikely]]
     return scaled_dot_product_attention(autocast::low(q), autocast::low(k), autocast::low(v), options, mask);
-  if (options.enable_gqa) {
-    AttentionOptions equal_heads = options;
-    equal_heads.enable_gqa = false;
-    return scaled_dot_product_attention(q, repeat_heads(k, q), repeat_heads(v, q), equal_heads, mask);
-  }
+  if (options.enable_gqa)
+    for (const Variable* x : {&k, &v})
+      require<ShapeError>(
+          q.ndim() == 4 && x->ndim() == 4 && x->size(1) > 0 && q.size(1) % x->size(1) == 0,
+          "scaled_dot_product_attention: with enable_gqa the heads of k and v must divide those of "
+          "q, got q ",
+          q.shape(), " and k or v ", x->shape());
   require_samples_first("scaled_dot_product_attention", q, options);
-  if (mask.requires_grad()) return matmul(weights_of(q, k, options, mask).after_dropout, v);
+  if (mask.requires_grad()) {
+    const Variable v_of_head = options.enable_gqa ? repeat_heads(v, q) : v;
+    return matmul(attention_weights(q, k, options, mask), v_of_head);
+  }
   const Tensor mask_value = mask.defined() ? mask.value() : Tensor();
   const auto compute = [&]() -> std::vector<Tensor> {
     const ops::Attention result = ops::attention(q.value(), k.value(), v.value(), options, mask_value);
@@ -143,47 +200,53 @@ Variable scaled_dot_product_attention(const Variable& q, const Variable& k, cons
       })[0];
 }
 
-Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptions& options,
-                        const Tensor& mask) {
+Variable attention_weights(const Variable& q, const Variable& k, const AttentionOptions& options,
+                           const Variable& mask) {
+  if (autocast::lowers(q, k)) [[unlikely]]
+    return attention_weights(autocast::low(q), autocast::low(k), options, mask);
+  require_samples_first("attention_weights", q, options);
+  const Tensor no_value = Tensor::empty(k.shape(), k.dtype(), meta());
+  ops::attention(q.value().to(meta()), no_value, no_value, options,
+                 mask.defined() ? mask.value().to(meta()) : Tensor());  // checks the arguments
+  return weights_of(q, options.enable_gqa ? repeat_heads(k, q) : k, options, mask).after_dropout;
+}
+
+Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptions& given, const Tensor& mask,
+                        int64_t kv_heads) {
   if (autocast::lowers(qkv)) [[unlikely]]
-    return self_attention(autocast::low(qkv), heads, options, mask);
-  require<ShapeError>(qkv.ndim() == 3 && heads >= 1 && heads <= qkv.size(2) && qkv.size(2) % (3 * heads) == 0,
-                      "self_attention: expected qkv (B, T, 3 C) with C divisible by ", heads, " heads, got ",
-                      qkv);
+    return self_attention(autocast::low(qkv), heads, given, mask, kv_heads);
+  const QkvLayout layout(qkv, heads, kv_heads);
+  AttentionOptions options = given;
+  options.enable_gqa = layout.kv_heads != layout.heads;
   require_samples_first("self_attention", qkv, options);
-  const int64_t batch = qkv.size(0), time = qkv.size(1), width = qkv.size(2) / 3;
   const auto compute = [&]() -> std::vector<Tensor> {
     const Tensor x = qkv.value();
     const ops::Attention result =
-        ops::attention(qkv_third(x, heads, 0), qkv_third(x, heads, 1), qkv_third(x, heads, 2), options, mask);
-    return {result.out.transpose(1, 2).view({batch, time, width}), result.log_sum_exp};
+        ops::attention(layout.part(x, 0), layout.part(x, 1), layout.part(x, 2), options, mask);
+    return {result.out.transpose(1, 2).view({x.size(0), x.size(1), layout.width()}), result.log_sum_exp};
   };
   return record(
       "self_attention", compute, {qkv}, saved(qkv, saved_output(0), saved_output(1), mask),
-      [forward = ForwardContext(options), heads, width](Saved& s, const Incoming& dy,
-                                                        const Wanted&) -> Gradients {
+      [forward = ForwardContext(options), layout](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
         RandomContextScope forward_context(forward.context);
-        const auto split_heads = [&](const Tensor& t) {
-          return t.view({t.size(0), t.size(1), heads, width / heads}).transpose(1, 2);
-        };
+        const Shape heads_apart{dy[0].size(0), dy[0].size(1), layout.heads, layout.head_width};
         if (grad_mode()) {
           const Variable all = s[0];
-          const Variable dout =
-              transpose(reshape(dy[0], {dy[0].size(0), dy[0].size(1), heads, width / heads}), 1, 2);
           Gradients gradients =
-              composed_backward(qkv_third(all, heads, 0), qkv_third(all, heads, 1), qkv_third(all, heads, 2),
-                                dout, forward.options, s.tensor(3));
-          std::vector<Variable> thirds;
-          for (int i = 0; i < 3; ++i)
-            thirds.push_back(reshape(transpose(gradients[i], 1, 2), {all.size(0), all.size(1), width}));
-          return {cat(thirds, 2)};
+              composed_backward(layout.part(all, 0), layout.part(all, 1), layout.part(all, 2),
+                                transpose(reshape(dy[0], heads_apart), 1, 2), forward.options, s.tensor(3));
+          std::vector<Variable> parts;
+          for (size_t i = 0; i < 3; ++i)
+            parts.push_back(reshape(transpose(gradients[i], 1, 2),
+                                    {all.size(0), all.size(1), gradients[i].size(1) * layout.head_width}));
+          return {cat(parts, 2)};
         }
+        const auto split_heads = [&](const Tensor& t) { return t.view(heads_apart).transpose(1, 2); };
         const Tensor all = s.tensor(0), gradient = Tensor::empty_like(all);
-        ops::attention_backward(qkv_third(all, heads, 0), qkv_third(all, heads, 1), qkv_third(all, heads, 2),
-                                {split_heads(s.tensor(1)), s.tensor(2)},
-                                split_heads(dy[0].value().contiguous()), forward.options,
-                                qkv_third(gradient, heads, 0), qkv_third(gradient, heads, 1),
-                                qkv_third(gradient, heads, 2), s.tensor(3));
+        ops::attention_backward(
+            layout.part(all, 0), layout.part(all, 1), layout.part(all, 2),
+            {split_heads(s.tensor(1)), s.tensor(2)}, split_heads(dy[0].value().contiguous()), forward.options,
+            layout.part(gradient, 0), layout.part(gradient, 1), layout.part(gradient, 2), s.tensor(3));
         return {Variable(gradient)};
       })[0];
 }

@@ -1,7 +1,9 @@
 // Attention's backward, in blocks of keys by blocks of queries. The weights are recomputed from the
 // log-sum-exp: five products where the forward has two. A block of keys keeps its gradients in the cache for
-// all queries that attend to it; the queries' gradients are added up block by block. The order is fixed
-// within a head.
+// all queries that attend to it, of all heads of q that share it, in their order; the queries' gradients are
+// added up block by block. Threads share the heads of k and v; within one the order is fixed.
+
+#include <deque>
 
 #include "tensor/cpu/attention/attention_extents.h"
 #include "tensor/cpu/attention/attention_products.h"
@@ -52,7 +54,7 @@ class Sums {
   HeadRows<Sum> sums_{};
 };
 
-/// The backward of one head after another, in one thread's memory.
+/// The backward of one head of k and v after another, in one thread's memory.
 template <class Products>
 class HeadBackward {
  public:
@@ -75,38 +77,68 @@ class HeadBackward {
         p_(Sums<Element, Sum>::in_place ? 0 : query_block * leading),
         ds_(Sums<Element, Sum>::in_place ? 0 : query_block * leading),
         factors_(leading),
-        dots_(e.queries),
-        dq_(e.queries, e.width),
+        dots_(e.group() * e.queries),
         dk_(key_block, e.width),
-        dv_(key_block, e.width) {}
+        dv_(key_block, e.width) {
+    for (int64_t g = 0; g < e.group(); ++g) dqs_.emplace_back(e.queries, e.width);
+  }
 
-  void run(int64_t b, int64_t h) {
-    b_ = b;
-    h_ = h;
-    const auto out = head_of<const Element>(call_.out, b, h),
-               dout = head_of<const Element>(gradients_.dout, b, h);
-    for (int64_t i = 0; i < e_.queries; ++i)
-      dots_.get()[i] = Products::rows().dot(out.row(i), dout.row(i), e_.width);
-    dq_.begin(head_of<Element>(gradients_.dq, b, h), 0, e_.queries, true);
-    for (int64_t j = 0; j < e_.keys; j += key_block) key_range(j, std::min(key_block, e_.keys - j));
-    dq_.finish(e_.queries);
+  void run(int64_t b, int64_t key_head) {
+    std::deque<QueryHead> heads;
+    for (int64_t g = 0; g < e_.group(); ++g) {
+      const int64_t h = key_head * e_.group() + g;
+      heads.push_back({.b = b,
+                       .h = h,
+                       .visible = VisibleKeys(call_, e_, b, h),
+                       .q = head_of<const Element>(call_.q, b, h),
+                       .dout = head_of<const Element>(gradients_.dout, b, h),
+                       .dots = dots_.get() + g * e_.queries,
+                       .dq = &dqs_[static_cast<size_t>(g)]});
+      const auto out = head_of<const Element>(call_.out, b, h);
+      for (int64_t i = 0; i < e_.queries; ++i)
+        heads.back().dots[i] = Products::rows().dot(out.row(i), heads.back().dout.row(i), e_.width);
+      heads.back().dq->begin(head_of<Element>(gradients_.dq, b, h), 0, e_.queries, true);
+    }
+    for (int64_t j = 0; j < e_.keys; j += key_block)
+      key_range(heads, b, key_head, j, std::min(key_block, e_.keys - j));
+    for (const QueryHead& head : heads) head.dq->finish(e_.queries);
   }
 
  private:
   static constexpr int64_t leading = row_leading<Sum>(key_block);
 
+  /// A head of q that attends to the present head of k and v.
+  struct QueryHead {
+    int64_t b, h;
+    VisibleKeys visible;
+    HeadRows<const Element> q, dout;
+    Sum* dots;  // of the rows of out and dout
+    Sums<Element, Sum>* dq;
+  };
+
   /// The gradients of keys j .. j + count, and their contribution to the queries' gradients.
-  void key_range(int64_t j, int64_t count) {
-    const auto k = head_of<const Element>(call_.k, b_, h_), v = head_of<const Element>(call_.v, b_, h_);
+  void key_range(const std::deque<QueryHead>& heads, int64_t b, int64_t key_head, int64_t j, int64_t count) {
+    dk_.begin(head_of<Element>(gradients_.dk, b, key_head), j, count, true);
+    dv_.begin(head_of<Element>(gradients_.dv, b, key_head), j, count, true);
+    bool packed = false;
+    for (const QueryHead& head : heads) {
+      if (head.visible.hides(j, j + count)) continue;
+      if (!packed) pack(b, key_head, j, count);
+      packed = true;
+      const int64_t end = head.visible.end_query(j + count - 1);
+      for (int64_t i = head.visible.first_query(j); i < end; i += query_block)
+        query_range(head, j, count, i, std::min(query_block, end - i));
+    }
+    dk_.finish(count);
+    dv_.finish(count);
+  }
+
+  void pack(int64_t b, int64_t key_head, int64_t j, int64_t count) {
+    const auto k = head_of<const Element>(call_.k, b, key_head),
+               v = head_of<const Element>(call_.v, b, key_head);
     keys_transposed_.pack(k.row(j), k.stride, true, e_.width, count);
     values_transposed_.pack(v.row(j), v.stride, true, e_.width, count);
     keys_.pack(k.row(j), k.stride, false, count, e_.width);
-    dk_.begin(head_of<Element>(gradients_.dk, b_, h_), j, count, true);
-    dv_.begin(head_of<Element>(gradients_.dv, b_, h_), j, count, true);
-    for (int64_t i = e_.first_query(j); i < e_.queries; i += query_block)
-      query_range(j, count, i, std::min(query_block, e_.queries - i));
-    dk_.finish(count);
-    dv_.finish(count);
   }
 
   Element* weights() const {
@@ -122,75 +154,80 @@ class HeadBackward {
       return ds_.get();
   }
 
-  /// The number of visible keys of query i among the `keys` keys from j on.
-  int64_t visible_keys(int64_t i, int64_t j, int64_t keys) const {
-    return std::clamp<int64_t>(e_.visible_keys(i) - j, 0, keys);
-  }
-
-  void query_range(int64_t j, int64_t keys, int64_t first, int64_t rows) {
-    const auto q = head_of<const Element>(call_.q, b_, h_),
-               dout = head_of<const Element>(gradients_.dout, b_, h_);
+  void query_range(const QueryHead& head, int64_t j, int64_t keys, int64_t first, int64_t rows) {
     for (int64_t r = 0; r < rows; r += attention_tile)
-      query_tile(j, keys, first, r, std::min(attention_tile, rows - r));
-    queries_.pack(q.row(first), q.stride, false, rows, e_.width);
-    douts_.pack(dout.row(first), dout.stride, false, rows, e_.width);
+      query_tile(head, j, keys, first, r, std::min(attention_tile, rows - r));
+    queries_.pack(head.q.row(first), head.q.stride, false, rows, e_.width);
+    douts_.pack(head.dout.row(first), head.dout.stride, false, rows, e_.width);
     p_transposed_.pack(weights(), leading, rows, keys);
     ds_transposed_.pack(score_gradients(), leading, rows, keys);
     for (int64_t t = 0; t < keys; t += transposed_rows) {
-      // Key j + t is hidden from the queries before `begin`: their weights are 0. bf16 pairs begin at even
-      // queries.
-      const int64_t begin = std::max<int64_t>(e_.first_query(j + t) - first, 0) / 2 * 2;
-      if (begin >= rows) break;
-      const int64_t count = std::min(transposed_rows, keys - t);
-      Products::multiply_transposed(count, e_.width, rows - begin, p_transposed_, t, begin, douts_,
-                                    dv_.row(t), dv_.stride());
-      Products::multiply_transposed(count, e_.width, rows - begin, ds_transposed_, t, begin, queries_,
+      // Keys j + t and on are hidden from the queries before `begin`, and these 16 from those after `end`:
+      // their weights are 0. bf16 pairs begin at even queries.
+      const int64_t count = std::min(transposed_rows, keys - t),
+                    begin = std::max<int64_t>(head.visible.first_query(j + t) - first, 0) / 2 * 2,
+                    end = std::min(rows, head.visible.end_query(j + t + count - 1) - first);
+      if (begin >= end) continue;
+      Products::multiply_transposed(count, e_.width, end - begin, p_transposed_, t, begin, douts_, dv_.row(t),
+                                    dv_.stride());
+      Products::multiply_transposed(count, e_.width, end - begin, ds_transposed_, t, begin, queries_,
                                     dk_.row(t), dk_.stride());
     }
   }
 
   /// The weights and score gradients of up to eight queries, from row r of the block on, and dq.
-  void query_tile(int64_t j, int64_t keys, int64_t first, int64_t r, int64_t rows) {
-    const auto q = head_of<const Element>(call_.q, b_, h_),
-               dout = head_of<const Element>(gradients_.dout, b_, h_);
-    const int64_t query = first + r, width = visible_keys(query + rows - 1, j, keys);
-    Sum *const s = s_.get() + r * leading, *const dp = dp_.get() + r * leading;
-    Products::multiply(rows, width, e_.width, q.row(query), q.stride, keys_transposed_, s, leading, false);
-    Products::multiply(rows, width, e_.width, dout.row(query), dout.stride, values_transposed_, dp, leading,
-                       false);
-    const auto& kernels = Products::rows();
-    const AttentionQuery<Sum> head(call_, e_, b_, h_);
-    const auto lse = log_sum_exps_of<Sum>(call_, b_ * e_.heads + h_, query);
-    for (int64_t t = 0; t < rows; ++t) {
-      const int64_t i = query + t, n = visible_keys(i, j, keys), at = t * leading;
-      const Sum scale = head.apply_mask(kernels, i, j, n, s + at);
-      const Sum* const factors = head.dropout_factors(kernels, i, j, n, factors_.get());
-      kernels.score_gradients({n, keys, scale, static_cast<Sum>(call_.scale)}, s + at, dp + at,
-                              lse.largest[t], lse.log_sum[t], dots_.get()[i], factors,
-                              weights() + r * leading + at, score_gradients() + r * leading + at);
+  void query_tile(const QueryHead& head, int64_t j, int64_t keys, int64_t first, int64_t r, int64_t rows) {
+    const int64_t query = first + r,
+                  end = std::clamp<int64_t>(head.visible.end(query + rows - 1) - j, 0, keys),
+                  begin =
+                      std::clamp<int64_t>(head.visible.begin(query) - j, 0, keys) / panel_width * panel_width;
+    Element *const p = weights() + r * leading, *const ds = score_gradients() + r * leading;
+    if (begin >= end) {
+      for (int64_t t = 0; t < rows; ++t) {
+        std::fill_n(p + t * leading, keys, Element(0.0f));
+        std::fill_n(ds + t * leading, keys, Element(0.0f));
+      }
+      return;
     }
-    Products::multiply(rows, e_.width, width, score_gradients() + r * leading, leading, keys_, dq_.row(query),
-                       dq_.stride(), true);
+    Sum *const s = s_.get() + r * leading, *const dp = dp_.get() + r * leading;
+    Products::multiply(rows, end - begin, e_.width, head.q.row(query), head.q.stride, keys_transposed_,
+                       s + begin, leading, false, {.column = begin});
+    Products::multiply(rows, end - begin, e_.width, head.dout.row(query), head.dout.stride,
+                       values_transposed_, dp + begin, leading, false, {.column = begin});
+    const auto& kernels = Products::rows();
+    const AttentionQuery<Sum> values(call_, e_, head.visible, head.b, head.h);
+    const auto lse = log_sum_exps_of<Sum>(call_, head.b * e_.heads + head.h, query);
+    for (int64_t t = 0; t < rows; ++t) {
+      const int64_t i = query + t, at = t * leading + begin;
+      const AttentionRow<Sum> row = values.begin_row(kernels, i, j + begin, keys - begin, s + at);
+      const Sum* const factors = values.dropout_factors(kernels, i, j + begin, row.visible, factors_.get());
+      kernels.score_gradients(row, s + at, dp + at, lse.largest[t], lse.log_sum[t], head.dots[i], factors,
+                              p + at, ds + at);
+      std::fill_n(p + t * leading, begin, Element(0.0f));
+      std::fill_n(ds + t * leading, begin, Element(0.0f));
+    }
+    Products::multiply(rows, e_.width, end - begin, ds + begin, leading, keys_, head.dq->row(query),
+                       head.dq->stride(), true, {.row = begin});
   }
 
   const AttentionCall& call_;
   const AttentionGradients& gradients_;
   const AttentionExtents& e_;
-  int64_t b_ = 0, h_ = 0;
   typename Products::Right keys_transposed_, values_transposed_, keys_, queries_, douts_;
   typename Products::TransposedLeft p_transposed_, ds_transposed_;
   Scratch<Sum> s_, dp_;
   Scratch<Element> p_, ds_;
   Scratch<Sum> factors_, dots_;
-  Sums<Element, Sum> dq_, dk_, dv_;
+  std::deque<Sums<Element, Sum>> dqs_;  // per head of q that shares the head of k and v
+  Sums<Element, Sum> dk_, dv_;
 };
 
 template <class Products>
 void backward(const AttentionCall& call, const AttentionGradients& gradients) {
   const AttentionExtents e(call);
-  parallel_for(e.batch * e.heads, 1, [&](int64_t begin, int64_t end) {
+  parallel_for(e.batch * e.key_heads, 1, [&](int64_t begin, int64_t end) {
     HeadBackward<Products> head(call, gradients, e);
-    for (int64_t i = begin; i < end; ++i) head.run(i / e.heads, i % e.heads);
+    for (int64_t i = begin; i < end; ++i) head.run(i / e.key_heads, i % e.key_heads);
   });
 }
 

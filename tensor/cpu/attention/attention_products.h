@@ -39,6 +39,11 @@ inline void transpose_rows(const double* from, int64_t leading, int64_t rows, in
     for (int64_t j = 0; j < columns; ++j) to[j * to_leading + i] = from[i * leading + j];
 }
 
+/// Where a product begins in its packed second operand: the row is even, the column a multiple of 16.
+struct ProductStart {
+  int64_t row = 0, column = 0;
+};
+
 template <class A>
 struct WideProducts {
   using Element = A;
@@ -87,10 +92,11 @@ struct WideProducts {
     int64_t leading_ = 0;
   };
 
-  /// c (m, n) = a (m, k) b, a's rows `row` apart.
+  /// c (m, n) = a (m, k) b from `start` on, a's rows `row` apart.
   static void multiply(int64_t m, int64_t n, int64_t k, const A* a, int64_t row, const Right& b, A* c,
-                       int64_t leading, bool accumulate) {
-    multiply_resident({m, n, k, a, row, 1, b.row(0), b.leading(), c, leading, accumulate});
+                       int64_t leading, bool accumulate, ProductStart start = {}) {
+    multiply_resident(
+        {m, n, k, a, row, 1, b.row(start.row) + start.column, b.leading(), c, leading, accumulate});
   }
   /// c (m, n) += rows i .. i + m of a, from column p on, times b from its row p on.
   static void multiply_transposed(int64_t m, int64_t n, int64_t k, const TransposedLeft& a, int64_t i,
@@ -112,8 +118,10 @@ struct Bf16Products {
       panels_ = {memory_.get(), PairPanels::stride_for(k)};
       pack_pairs(from, from_leading, transposed, k, n, panels_);
     }
-    /// The panels from row p on; p is even.
-    PairPanels from(int64_t p) const { return {panels_.data + p / 2 * panel_width, panels_.stride}; }
+    /// The panels from row p and column j on; p is even, j a multiple of 16.
+    PairPanels from(int64_t p, int64_t j = 0) const {
+      return {panels_.data + j / panel_width * panels_.stride + p / 2 * panel_width, panels_.stride};
+    }
 
    private:
     Scratch<uint32_t> memory_;
@@ -141,8 +149,8 @@ struct Bf16Products {
 
   template <class C>
   static void multiply(int64_t m, int64_t n, int64_t k, const bfloat16* a, int64_t row, const Right& b, C* c,
-                       int64_t leading, bool accumulate) {
-    multiply_pairs(m, n, k, {a, row, 2}, b.from(0),
+                       int64_t leading, bool accumulate, ProductStart start = {}) {
+    multiply_pairs(m, n, k, {a, row, 2}, b.from(start.row, start.column),
                    {c, leading, std::is_same_v<C, float>, accumulate, nullptr});
   }
   static void multiply_transposed(int64_t m, int64_t n, int64_t k, const TransposedLeft& a, int64_t i,

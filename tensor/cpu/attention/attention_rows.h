@@ -20,7 +20,7 @@ inline constexpr int64_t attention_tile = 8;
 /// One query's row of products with a range of keys.
 template <class A>
 struct AttentionRow {
-  int64_t visible;   ///< elements that causality leaves visible
+  int64_t visible;   ///< elements up to the last one that causality and the window leave visible
   int64_t width;     ///< elements that are written: zeros after the visible ones
   A scale;           ///< factor of the products
   A gradient_scale;  ///< factor of their gradients: the call's scale, also where `scale` is 1 after a mask
@@ -46,6 +46,8 @@ struct AttentionRows {
   void (*dropout_factors)(const MaskRow& row, A* out, int64_t n);
   /// s <- scale s + mask, whose elements are `step` apart.
   void (*add_mask)(const A* mask, int64_t step, int64_t n, A scale, A* s);
+  /// s <- scale s - slope |distance - i| for element i: ALiBi's bias.
+  void (*add_distances)(A slope, int64_t distance, int64_t n, A scale, A* s);
   /// s <- scale s where `visible` is true, minus infinity elsewhere.
   void (*hide)(const bool* visible, int64_t step, int64_t n, A scale, A* s);
 };

@@ -152,6 +152,14 @@ void add_mask(const A* mask, int64_t step, int64_t n, A scale, A* s) {
 }
 
 template <class A>
+void add_distances(A slope, int64_t distance, int64_t n, A scale, A* s) {
+  const A first = static_cast<A>(distance);
+  const int count = static_cast<int>(n);
+  for (int i = 0; i < count; ++i)
+    s[i] = elementwise::fma(s[i], scale, -slope * elementwise::abs(first - static_cast<A>(i)));
+}
+
+template <class A>
 void hide(const bool* visible, int64_t step, int64_t n, A scale, A* s) {
   for (int64_t i = 0; i < n; ++i)
     s[i] = visible[i * step] ? s[i] * scale : -elementwise::Floating<A>::infinity;
@@ -160,25 +168,31 @@ void hide(const bool* visible, int64_t step, int64_t n, A scale, A* s) {
 }  // namespace
 
 const AttentionRows<float, float>* attention_rows_f32() {
-  static constexpr AttentionRows<float, float> rows{&weights<float, float>, &score_gradients<float, float>,
-                                                    &dot<float, float>,     &dropout_factors<float>,
-                                                    &add_mask<float>,       &hide<float>};
+  static constexpr AttentionRows<float, float> rows{
+      &weights<float, float>, &score_gradients<float, float>, &dot<float, float>, &dropout_factors<float>,
+      &add_mask<float>,       &add_distances<float>,          &hide<float>};
   return &rows;
 }
 
 const AttentionRows<double, double>* attention_rows_f64() {
-  static constexpr AttentionRows<double, double> rows{
-      &weights<double, double>, &score_gradients<double, double>,
-      &dot<double, double>,     &dropout_factors<double>,
-      &add_mask<double>,        &hide<double>};
+  static constexpr AttentionRows<double, double> rows{&weights<double, double>,
+                                                      &score_gradients<double, double>,
+                                                      &dot<double, double>,
+                                                      &dropout_factors<double>,
+                                                      &add_mask<double>,
+                                                      &add_distances<double>,
+                                                      &hide<double>};
   return &rows;
 }
 
 const AttentionRows<float, bfloat16>* attention_rows_bf16() {
-  static constexpr AttentionRows<float, bfloat16> rows{
-      &weights<float, bfloat16>, &score_gradients<float, bfloat16>,
-      &dot<float, bfloat16>,     &dropout_factors<float>,
-      &add_mask<float>,          &hide<float>};
+  static constexpr AttentionRows<float, bfloat16> rows{&weights<float, bfloat16>,
+                                                       &score_gradients<float, bfloat16>,
+                                                       &dot<float, bfloat16>,
+                                                       &dropout_factors<float>,
+                                                       &add_mask<float>,
+                                                       &add_distances<float>,
+                                                       &hide<float>};
   return &rows;
 }
 

@@ -1,6 +1,7 @@
 // Attention's forward, eight queries at a time: their products with all visible keys, softmax while the rows
-// are in the cache, and the product with v. A head's keys and values are packed once. Threads share the
-// heads; within a head the order is fixed, so the bits do not depend on the number of threads.
+// are in the cache, and the product with v. Keys before the first and after the last that one of the eight
+// sees are left out. A head's keys and values are packed once for all heads of q that share it. Threads share
+// the heads; within a head the order is fixed, so the bits do not depend on the number of threads.
 
 #include "tensor/cpu/layers/attention.h"
 
@@ -29,13 +30,22 @@ class HeadForward {
         factors_(call.dropout > 0 ? attention_tile * leading_ : 0) {}
 
   void run(int64_t b, int64_t h) {
-    const auto k = head_of<const Element>(call_.k, b, h), v = head_of<const Element>(call_.v, b, h);
-    keys_.pack(k.data, k.stride, true, e_.width, e_.keys);
-    values_.pack(v.data, v.stride, false, e_.keys, e_.width);
-    for (int64_t i = 0; i < e_.queries; i += attention_tile) query_tile(b, h, i);
+    pack(b, h / e_.group());
+    const VisibleKeys visible(call_, e_, b, h);
+    for (int64_t i = 0; i < e_.queries; i += attention_tile) query_tile(visible, b, h, i);
   }
 
  private:
+  /// Packs a head of k and v, unless the head of q before this one had the same.
+  void pack(int64_t b, int64_t key_head) {
+    if (packed_ == b * e_.key_heads + key_head) return;
+    packed_ = b * e_.key_heads + key_head;
+    const auto k = head_of<const Element>(call_.k, b, key_head),
+               v = head_of<const Element>(call_.v, b, key_head);
+    keys_.pack(k.data, k.stride, true, e_.width, e_.keys);
+    values_.pack(v.data, v.stride, false, e_.keys, e_.width);
+  }
+
   static constexpr bool in_place = std::is_same_v<Element, Sum>;
 
   Element* weights() const {
@@ -45,39 +55,41 @@ class HeadForward {
       return p_.get();
   }
 
-  void query_tile(int64_t b, int64_t h, int64_t first) {
+  void query_tile(const VisibleKeys& visible, int64_t b, int64_t h, int64_t first) {
     const int64_t rows = std::min(attention_tile, e_.queries - first),
-                  visible = e_.visible_keys(first + rows - 1);
+                  begin = visible.begin(first) / key_alignment * key_alignment,
+                  width = visible.end(first + rows - 1) - begin;
     const auto q = head_of<const Element>(call_.q, b, h);
     const auto out = head_of<Element>(call_.out, b, h);
     const auto lse = log_sum_exps_of<Sum>(call_, b * e_.heads + h, first);
-    if (visible == 0) {
+    if (width <= 0) {
       for (int64_t r = 0; r < rows; ++r) std::fill_n(out.row(first + r), e_.width, Element(0.0f));
       std::fill_n(lse.largest, rows, -infinity);
       std::fill_n(lse.log_sum, rows, Sum(0));
       return;
     }
-    Products::multiply(rows, visible, e_.width, q.row(first), q.stride, keys_, s_.get(), leading_, false);
+    Products::multiply(rows, width, e_.width, q.row(first), q.stride, keys_, s_.get(), leading_, false,
+                       {.column = begin});
     const auto& kernels = Products::rows();
-    const AttentionQuery<Sum> query(call_, e_, b, h);
+    const AttentionQuery<Sum> query(call_, e_, visible, b, h);
     AttentionRow<Sum> tile[attention_tile];
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t i = first + r, n = e_.visible_keys(i);
-      const Sum scale = query.apply_mask(kernels, i, 0, n, s_.get() + r * leading_);
-      if (call_.dropout > 0) query.dropout_factors(kernels, i, 0, n, factors_.get() + r * leading_);
-      tile[r] = {n, visible, scale, scale};
+      const int64_t i = first + r;
+      tile[r] = query.begin_row(kernels, i, begin, width, s_.get() + r * leading_);
+      if (call_.dropout > 0)
+        query.dropout_factors(kernels, i, begin, tile[r].visible, factors_.get() + r * leading_);
     }
     kernels.weights(tile, rows, leading_, s_.get(), call_.dropout > 0 ? factors_.get() : nullptr, weights(),
                     lse.largest, lse.log_sum);
-    Products::multiply(rows, e_.width, visible, weights(), leading_, values_, out.row(first), out.stride,
-                       false);
+    Products::multiply(rows, e_.width, width, weights(), leading_, values_, out.row(first), out.stride, false,
+                       {.row = begin});
   }
 
   static constexpr Sum infinity = static_cast<Sum>(__builtin_huge_val());
 
   const AttentionCall& call_;
   const AttentionExtents& e_;
-  int64_t leading_;
+  int64_t leading_, packed_ = -1;
   typename Products::Right keys_, values_;
   Scratch<Sum> s_;
   Scratch<Element> p_;

@@ -16,7 +16,10 @@ struct AttentionCall {
   double scale, dropout;
   uint64_t key;
   int64_t step;
-  std::span<const int64_t> samples;  // the sample of each row of the batch; empty: 0, 1, ...
+  std::span<const int64_t> samples;          // the sample of each row of the batch; empty: 0, 1, ...
+  int64_t window;                            // 0: none
+  std::span<const double> slopes;            // ALiBi's, per head of q; empty: none
+  std::span<const int64_t> first_positions;  // of query 0, per row of the batch; empty: T_k - T_q
 };
 inline int64_t operand_bytes(const AttentionCall& c) {
   return bytes_of_operands(c.q, c.k, c.v, c.mask, c.out, c.log_sum_exp);

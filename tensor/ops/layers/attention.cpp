@@ -26,14 +26,28 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOpt
   require_floating("attention", q);
   require_same_dtype("attention", {&q, &k, &v});
   const auto fits = [&](const Tensor& x) {
-    return x.ndim() == 4 && x.shape()[0] == q.shape()[0] && x.shape()[1] == q.shape()[1] &&
-           x.shape()[3] == q.shape()[3];
+    const bool heads_fit =
+        x.ndim() == 4 &&
+        (x.size(1) == q.size(1) || (options.enable_gqa && x.size(1) > 0 && q.size(1) % x.size(1) == 0));
+    return heads_fit && x.shape()[0] == q.shape()[0] && x.shape()[3] == q.shape()[3];
   };
   require<ShapeError>(q.ndim() == 4 && fits(k) && fits(v) && k.shape() == v.shape(),
                       "attention: expected q (B, H, T_q, D) and k, v (B, H, T_k, D), got ", q.shape(), ", ",
-                      k.shape(), " and ", v.shape(), " (k and v with fewer heads need {.enable_gqa = true})");
+                      k.shape(), " and ", v.shape(),
+                      options.enable_gqa ? " (the heads of k and v must divide those of q)"
+                                         : " (k and v with fewer heads need {.enable_gqa = true})");
   require<ValueError>(options.dropout >= 0 && options.dropout < 1,
                       "attention: expected a dropout in [0, 1), got ", options.dropout);
+  require<ValueError>(options.window.value_or(1) >= 1, "attention: expected a window of at least 1, got ",
+                      options.window.value_or(1));
+  const auto slopes = std::ssize(options.alibi_slopes), positions = std::ssize(options.first_positions);
+  require<ValueError>(slopes == 0 || slopes == q.size(1), "attention: expected a slope for each of the ",
+                      q.size(1), " heads of q, got ", slopes);
+  require<ValueError>(positions == 0 || positions == q.size(0),
+                      "attention: expected a first position for each of the ", q.size(0), " rows of q, got ",
+                      positions);
+  for (const int64_t position : options.first_positions)
+    require<ValueError>(position >= 0, "attention: expected first positions of at least 0, got ", position);
 }
 
 bool is_half(DType dtype) {
@@ -81,18 +95,27 @@ AttentionCall make_call(const Tensor& q, const Tensor& k, const Tensor& v, const
           .step = random.step,
           .samples = random.samples.size() == static_cast<size_t>(q.size(0))
                          ? std::span<const int64_t>(random.samples)
-                         : std::span<const int64_t>()};
+                         : std::span<const int64_t>(),
+          .window = o.window.value_or(0),
+          .slopes = o.alibi_slopes,
+          .first_positions = o.first_positions};
 }
 
-/// The number of pairs of a query and a key that is visible to it, over all heads.
-int64_t visible_pairs(const Tensor& q, const Tensor& k, bool causal) {
-  const int64_t queries = q.size(2), keys = k.size(2);
-  int64_t pairs = queries * keys;
-  if (causal) {
-    pairs = 0;
-    for (int64_t i = 0; i < queries; ++i) pairs += std::clamp<int64_t>(i + 1 + keys - queries, 0, keys);
+/// The number of pairs of a query and a key that causality and the window leave visible to it, over all
+/// heads.
+int64_t visible_pairs(const Tensor& q, const Tensor& k, const AttentionOptions& o) {
+  const int64_t queries = q.size(2), keys = k.size(2), heads = q.size(1);
+  if (!o.causal && !o.window) return q.size(0) * heads * queries * keys;
+  int64_t pairs = 0;
+  for (int64_t b = 0; b < q.size(0); ++b) {
+    const int64_t first =
+        o.first_positions.empty() ? keys - queries : o.first_positions[static_cast<size_t>(b)];
+    for (int64_t p = first; p < first + queries; ++p) {
+      const int64_t end = o.causal ? p + 1 : p + *o.window, begin = o.window ? p - *o.window + 1 : 0;
+      pairs += std::clamp<int64_t>(end, 0, keys) - std::clamp<int64_t>(begin, 0, keys);
+    }
   }
-  return q.size(0) * q.size(1) * pairs;
+  return heads * pairs;
 }
 
 /// A tensor (B, H, T, D) whose memory layout is (B, T, H, D).
@@ -129,7 +152,7 @@ Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
   const DType type = q.dtype() == f64 ? f64 : f32;
   Attention result{heads_inside(q, converts_to_f32(q.dtype()) ? f32 : q.dtype(), device),
                    Tensor::empty({2, q.size(0), q.size(1), q.size(2)}, type, device)};
-  const int64_t flops = 4 * q.size(3) * visible_pairs(q, k, options.causal);
+  const int64_t flops = 4 * q.size(3) * visible_pairs(q, k, options);
   if (q.numel() > 0) {
     const AttentionCall call = make_call(q, k, v, result, options, mask);
     count_flops(flops);
@@ -149,7 +172,7 @@ void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const
   const Device device = common_device("attention_backward", {&q, &k, &v, &forward.out, &dout, &dq, &dk, &dv});
   check(q, k, v, options);
   check_gradients(q, k, v, forward, dout, dq, dk, dv, mask);
-  const int64_t flops = 10 * q.size(3) * visible_pairs(q, k, options.causal);
+  const int64_t flops = 10 * q.size(3) * visible_pairs(q, k, options);
   if (q.numel() == 0 || k.numel() == 0) {
     for (const Tensor* gradient : {&dq, &dk, &dv}) gradient->zero();
     return;
@@ -179,3 +202,19 @@ Tensor attention_dropout(const Shape& shape, const AttentionOptions& options, DT
 }
 
 }  // namespace tessera::ops
+
+namespace tessera {
+
+std::vector<double> alibi_slopes(int64_t heads) {
+  require<ValueError>(heads >= 1, "alibi_slopes: expected at least 1 head, got ", heads);
+  int64_t power = 1;
+  while (2 * power <= heads) power *= 2;
+  std::vector<double> slopes;
+  for (int64_t h = 1; h <= power; ++h)
+    slopes.push_back(std::exp2(-8.0 * static_cast<double>(h) / static_cast<double>(power)));
+  for (int64_t h = 1; std::ssize(slopes) < heads; h += 2)
+    slopes.push_back(std::exp2(-4.0 * static_cast<double>(h) / static_cast<double>(power)));
+  return slopes;
+}
+
+}  // namespace tessera

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "tensor/tensor.h"
@@ -8,15 +9,30 @@ namespace tessera {
 
 /// Options of attention. Legend: B batch, H heads, T time, D head width.
 struct AttentionOptions {
-  bool causal = false;  ///< query i attends to keys 0 .. i + (T_k - T_q): the last query to all
+  bool causal = false;  ///< a query attends to the keys up to its own position: the last query to all
   double scale = 0;     ///< factor of the products of queries and keys; 0: 1/sqrt(D)
   double dropout = 0;   ///< probability in [0, 1) of a weight becoming 0; others are divided by 1 - dropout
   uint64_t key = 0;     ///< Philox key of the dropout mask; samples and step are the random context's
   /// Grouped queries: k and v may have fewer heads, whose number divides that of q; heads h G .. h G + G - 1
-  /// of q attend to head h (Ainslie et al. 2023). `scaled_dot_product_attention` repeats the heads of k and
-  /// v; the functions here take equal numbers.
+  /// of q attend to head h (Ainslie et al. 2023). The kernels read the shared head in place, and add up its
+  /// gradients over the group in the order of q's heads.
   bool enable_gqa = false;
+  /// w >= 1: a query at position p attends to the keys of positions p - w + 1 .. p + w - 1; with `causal` up
+  /// to p, itself and the w - 1 before it (Beltagy et al. 2020). Other keys cost nothing.
+  std::optional<int64_t> window = {};
+  /// A slope per head of q: slope times the distance between the positions of query and key is subtracted
+  /// from their scaled product (ALiBi; Press et al. 2022). Empty: none. `alibi_slopes` has the paper's.
+  std::vector<double> alibi_slopes = {};
+  /// The position of the first query in each row of the batch, at least 0, where key j is at position j: for
+  /// rows of a cache that have different lengths. Empty: T_k - T_q, so that the last query is at the last
+  /// key.
+  std::vector<int64_t> first_positions = {};
 };
+
+/// The slopes that Press et al. (2022) give to `heads` heads: 2^(-8 h / heads) for h = 1 .. heads when that
+/// is a power of two, else those of the power below it and every other one of the power above. Throws
+/// ValueError for less than one head.
+std::vector<double> alibi_slopes(int64_t heads);
 
 namespace ops {
 
@@ -29,13 +45,15 @@ struct Attention {
 };
 
 /// softmax(scale q k^T + mask) v per head, some queries at a time: no T x T array is stored, keys that
-/// causality hides are skipped, and memory grows with T (Dao et al., "FlashAttention", 2022; here full rows
-/// of weights fit the cache). q (B, H, T_q, D), k and v (B, H, T_k, D) of one dtype and any strides with the
-/// last 1. f32 and f64; bf16 is multiplied as bf16 where the processor can, with softmax in f32; otherwise
-/// bf16, like f16, is converted to f32. `mask` broadcasts to (B, H, T_q, T_k): bool, true at the positions to
-/// attend to, or floating, added to the scaled products. It is read in place, so key padding is (B, 1, 1,
-/// T_k). A query without visible keys gets zeros. The mask of dropout is a function of (key, sample, step,
-/// index in (H, T_q, T_k)). Throws ShapeError, DTypeError; ValueError for a dropout outside [0, 1).
+/// causality, the window or key padding hide are skipped, and memory grows with T (Dao et al.,
+/// "FlashAttention", 2022; here full rows of weights fit the cache). q (B, H, T_q, D), k and v (B, H, T_k, D)
+/// of one dtype and any strides with the last 1; with grouped queries k and v have fewer heads. f32 and f64;
+/// bf16 is multiplied as bf16 where the processor can, with softmax in f32; otherwise bf16, like f16, is
+/// converted to f32. `mask` broadcasts to (B, H, T_q, T_k): bool, true at the positions to attend to, or
+/// floating, added to the scaled products. It is read in place, so key padding is (B, 1, 1, T_k). A query
+/// without visible keys gets zeros. The mask of dropout is a function of (key, sample, step, index in (H,
+/// T_q, T_k)). Throws ShapeError, DTypeError; ValueError for a dropout outside [0, 1), a window below 1, and
+/// numbers of slopes or positions that are not those of heads or rows.
 Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                     const Tensor& mask = {});
 

@@ -4,7 +4,9 @@
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/view.h"
+#include "models/encoder_classifier.h"
 #include "models/gpt.h"
+#include "nn/checkpoint_modules.h"
 #include "nn/layers/containers.h"
 #include "nn/layers/linear.h"
 #include "nn/layers/recurrent/recurrent.h"
@@ -177,6 +179,21 @@ struct TinyLstm : ParityModel {
   }
 };
 
+struct TinyEncoder : ParityModel {
+  models::EncoderClassifier& encoder = add<models::EncoderClassifier>("encoder", {.vocabulary = 3,
+                                                                                  .embed_dim = 4,
+                                                                                  .hidden_dim = 5,
+                                                                                  .max_len = 2,
+                                                                                  .num_heads = 2,
+                                                                                  .num_layers = 2,
+                                                                                  .dropout = 0,
+                                                                                  .classes = C});
+  explicit TinyEncoder(bool checkpointed) {
+    if (checkpointed) nn::checkpoint_every<nn::TransformerEncoderLayer>(*this);
+  }
+  Variable forward(const Variable&, const Tensor& ids, int64_t) override { return encoder(ids); }
+};
+
 template <class M, class... Args>
 ModelMaker maker(dist::UnitPolicy units, Args... args) {
   return {[args...]() -> std::unique_ptr<ParityModel> { return std::make_unique<M>(args...); },
@@ -222,6 +239,9 @@ ModelMaker lstm_model() {
 }
 ModelMaker gpt_model() {
   return maker<TinyGpt>(dist::every<models::Block>());
+}
+ModelMaker encoder_model(bool checkpointed) {
+  return maker<TinyEncoder>(dist::every<nn::TransformerEncoderLayer>(), checkpointed);
 }
 
 }  // namespace tessera::test

@@ -53,5 +53,7 @@ ModelMaker partial_model();
 ModelMaker gpt_model();
 /// Two LSTMs, one of them in both directions, on sequences of two steps; each a unit.
 ModelMaker lstm_model();
+/// An encoder classifier of two layers; with `checkpointed` its layers run again in backward.
+ModelMaker encoder_model(bool checkpointed);
 
 }  // namespace tessera::test

@@ -54,8 +54,7 @@ TEST_CASE("causal self-attention: a position depends on no later one, and the ca
   const Variable prefix = layer(Variable(x.narrow(1, 0, 4).contiguous()));
   for (int64_t i = 0; i < 4 * 8; ++i) CHECK(at(prefix, i) == doctest::Approx(at(full, i)).epsilon(1e-12));
 
-  nn::KeyValueCache cache{.keys = Tensor::empty({2, 2, 6, 4}, f64),
-                          .values = Tensor::empty({2, 2, 6, 4}, f64)};
+  nn::KeyValueCache cache({.batch = 2, .heads = 2, .capacity = 6, .width = 4, .dtype = f64});
   layer.forward_cached(Variable(x.narrow(1, 0, 3).contiguous()), cache);
   for (int64_t t = 3; t < 6; ++t) {
     const Variable step = layer.forward_cached(Variable(x.narrow(1, t, 1).contiguous()), cache);

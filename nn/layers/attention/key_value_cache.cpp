@@ -1,0 +1,129 @@
+#include "nn/layers/attention/key_value_cache.h"
+
+#include <algorithm>
+
+namespace tessera::nn {
+
+KeyValueCache::KeyValueCache(const Options& o)
+    : lengths_(static_cast<size_t>(std::max<int64_t>(o.batch, 0))), written_(lengths_) {
+  const auto at_least_one = [](int64_t value, const char* name) {
+    require<ConfigError>(value >= 1, "nn::KeyValueCache: expected ", name, " to be at least 1, got ", value);
+  };
+  at_least_one(o.batch, "batch");
+  at_least_one(o.heads, "heads");
+  at_least_one(o.capacity, "capacity");
+  at_least_one(o.width, "width");
+  const Shape shape{o.batch, o.heads, o.capacity, o.width};
+  keys_ = Tensor::empty(shape, o.dtype, o.device);
+  values_ = Tensor::empty(shape, o.dtype, o.device);
+}
+
+int64_t KeyValueCache::length() const {
+  return *std::max_element(lengths_.begin(), lengths_.end());
+}
+
+bool KeyValueCache::is_ragged() const {
+  return std::any_of(lengths_.begin(), lengths_.end(), [&](int64_t n) { return n != lengths_[0]; });
+}
+
+std::vector<int64_t> KeyValueCache::checked_counts(const Tensor& keys, const Tensor& values,
+                                                   std::span<const int64_t> counts) const {
+  const bool fits = keys.ndim() == 4 && keys.size(0) == batch() && keys.size(1) == heads() &&
+                    keys.size(3) == width() && keys.shape() == values.shape();
+  require<ShapeError>(fits, "nn::KeyValueCache: expected keys and values (", batch(), ", ", heads(), ", T, ",
+                      width(), "), got ", keys.shape(), " and ", values.shape());
+  const int64_t time = keys.size(2);
+  std::vector<int64_t> all(counts.begin(), counts.end());
+  if (all.empty()) all.assign(lengths_.size(), time);
+  require<ValueError>(all.size() == lengths_.size(), "nn::KeyValueCache: expected a count for each of the ",
+                      batch(), " rows, got ", all.size());
+  for (size_t b = 0; b < all.size(); ++b) {
+    require<ValueError>(all[b] >= 0 && all[b] <= time, "nn::KeyValueCache: expected counts in 0 .. ", time,
+                        ", got ", all[b], " for row ", b);
+    require<ShapeError>(lengths_[b] + all[b] <= capacity(), "nn::KeyValueCache: ", all[b],
+                        " more positions after ", lengths_[b], " do not fit the cache of ", capacity(),
+                        " (row ", b, ")");
+  }
+  return all;
+}
+
+void KeyValueCache::append(const Tensor& keys, const Tensor& values, std::span<const int64_t> given) {
+  const std::vector<int64_t> counts = checked_counts(keys, values, given);
+  const bool equal = !is_ragged() && std::equal(counts.begin() + 1, counts.end(), counts.begin());
+  const auto store = [&](int64_t row, int64_t rows, int64_t first, int64_t count) {
+    if (count == 0) return;
+    const auto into = [&](const Tensor& x) { return x.narrow(0, row, rows).narrow(2, first, count); };
+    const auto from = [&](const Tensor& x) { return x.narrow(0, row, rows).narrow(2, 0, count); };
+    into(keys_).copy_from(from(keys));
+    into(values_).copy_from(from(values));
+  };
+  if (equal) {
+    store(0, batch(), lengths_[0], counts[0]);
+  } else {
+    for (size_t b = 0; b < counts.size(); ++b) store(static_cast<int64_t>(b), 1, lengths_[b], counts[b]);
+  }
+  for (size_t b = 0; b < counts.size(); ++b) {
+    lengths_[b] += counts[b];
+    written_[b] = std::max(written_[b], lengths_[b]);
+  }
+  if (!equal) fill_ends();
+}
+
+/// Rows end before the longest one: a product of a weight 0 with what follows there must be 0.
+void KeyValueCache::fill_ends() {
+  const int64_t longest = length();
+  for (size_t b = 0; b < written_.size(); ++b) {
+    if (written_[b] >= longest) continue;
+    for (const Tensor* x : {&keys_, &values_})
+      x->narrow(0, static_cast<int64_t>(b), 1).narrow(2, written_[b], longest - written_[b]).zero();
+    written_[b] = longest;
+  }
+}
+
+void KeyValueCache::truncate(int64_t length) {
+  truncate(std::vector<int64_t>(lengths_.size(), length));
+}
+
+void KeyValueCache::truncate(std::span<const int64_t> lengths) {
+  require<ValueError>(lengths.size() == lengths_.size(),
+                      "nn::KeyValueCache: expected a length for each of the ", batch(), " rows, got ",
+                      lengths.size());
+  for (const int64_t length : lengths)
+    require<ValueError>(length >= 0, "nn::KeyValueCache: expected lengths of at least 0, got ", length);
+  for (size_t b = 0; b < lengths_.size(); ++b) lengths_[b] = std::min(lengths_[b], lengths[b]);
+}
+
+void KeyValueCache::reorder(std::span<const int64_t> rows) {
+  require<ValueError>(!rows.empty(), "nn::KeyValueCache: expected at least 1 row to go on from");
+  for (const int64_t row : rows)
+    require<IndexError>(row >= 0 && row < batch(), "nn::KeyValueCache: row ", row, " of ", batch());
+  const Shape shape{std::ssize(rows), heads(), capacity(), width()};
+  const Tensor keys = Tensor::empty(shape, keys_.dtype(), keys_.device()),
+               values = Tensor::empty(shape, keys_.dtype(), keys_.device());
+  std::vector<int64_t> lengths, written;
+  for (const int64_t row : rows) {
+    const int64_t b = std::ssize(lengths), count = written_[static_cast<size_t>(row)];
+    lengths.push_back(lengths_[static_cast<size_t>(row)]);
+    written.push_back(count);
+    if (count == 0) continue;
+    keys.narrow(0, b, 1).narrow(2, 0, count).copy_from(keys_.narrow(0, row, 1).narrow(2, 0, count));
+    values.narrow(0, b, 1).narrow(2, 0, count).copy_from(values_.narrow(0, row, 1).narrow(2, 0, count));
+  }
+  keys_ = keys;
+  values_ = values;
+  lengths_ = std::move(lengths);
+  written_ = std::move(written);
+}
+
+Variable KeyValueCache::attend(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options,
+                               std::span<const int64_t> counts) {
+  std::vector<int64_t> first_positions = lengths_;
+  const bool ragged = is_ragged() || !counts.empty();
+  append(k, v, counts);
+  options.causal = true;
+  options.enable_gqa = q.size(1) != heads();
+  if (ragged) options.first_positions = std::move(first_positions);
+  return scaled_dot_product_attention(q, keys(), values(), options);
+}
+
+}  // namespace tessera::nn

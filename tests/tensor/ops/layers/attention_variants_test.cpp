@@ -1,0 +1,250 @@
+// Attention with grouped heads, windows, ALiBi and first positions, against plain loops.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tensor/ops/layers/attention.h"
+#include "tensor/profile/cost.h"
+#include "tensor/threads/parallel.h"
+#include "tests/support/error_text.h"
+#include "tests/tensor/test_values.h"
+
+using namespace tessera;
+
+namespace {
+
+double& at(const Tensor& x, int64_t b, int64_t h, int64_t t, int64_t d) {
+  return x.data<double>()[((b * x.size(1) + h) * x.size(2) + t) * x.size(3) + d];
+}
+
+struct Gradients {
+  Tensor dq, dk, dv;
+};
+
+struct Reference {
+  Tensor out;
+  Gradients gradients;
+};
+
+/// Whether query i of row b sees key j, by the options alone.
+bool is_visible(const AttentionOptions& o, int64_t position, int64_t j) {
+  if (o.causal && j > position) return false;
+  return !o.window || std::abs(position - j) < *o.window;
+}
+
+/// By the definition in f64, one query at a time. `mask` (B, T_k) bool, or undefined.
+Reference reference(const Tensor& q_any, const Tensor& k_any, const Tensor& v_any, const Tensor& dout_any,
+                    const AttentionOptions& o, const Tensor& factors, const Tensor& mask) {
+  const Tensor q = to_f64(q_any), k = to_f64(k_any), v = to_f64(v_any), dout = to_f64(dout_any);
+  const int64_t keys = k.size(2), width = q.size(3), group = q.size(1) / k.size(1);
+  const double scale = o.scale != 0 ? o.scale : 1 / std::sqrt(static_cast<double>(width));
+  Reference r{Tensor::zeros(q.shape(), f64),
+              {Tensor::zeros(q.shape(), f64), Tensor::zeros(k.shape(), f64), Tensor::zeros(k.shape(), f64)}};
+  for (int64_t b = 0; b < q.size(0); ++b)
+    for (int64_t h = 0; h < q.size(1); ++h)
+      for (int64_t i = 0; i < q.size(2); ++i) {
+        const int64_t shared = h / group,
+                      position = i + (o.first_positions.empty() ? keys - q.size(2) : o.first_positions[b]);
+        std::vector<int64_t> seen;
+        for (int64_t j = 0; j < keys; ++j)
+          if (is_visible(o, position, j) && (!mask.defined() || mask.data<bool>()[b * keys + j]))
+            seen.push_back(j);
+        if (seen.empty()) continue;
+        std::vector<double> p, dp, factor;
+        double largest = -INFINITY, total = 0, dot = 0;
+        for (const int64_t j : seen) {
+          double s = 0;
+          for (int64_t d = 0; d < width; ++d) s += scale * at(q, b, h, i, d) * at(k, b, shared, j, d);
+          if (!o.alibi_slopes.empty()) s -= o.alibi_slopes[h] * static_cast<double>(std::abs(position - j));
+          p.push_back(s);
+          largest = std::max(largest, s);
+          factor.push_back(factors.defined() ? at(factors, b, h, i, j) : 1.0);
+        }
+        for (double& s : p) total += s = std::exp(s - largest);
+        for (size_t n = 0; n < seen.size(); ++n) {
+          p[n] /= total;
+          dp.push_back(0);
+          for (int64_t d = 0; d < width; ++d) {
+            at(r.out, b, h, i, d) += p[n] * factor[n] * at(v, b, shared, seen[n], d);
+            at(r.gradients.dv, b, shared, seen[n], d) += p[n] * factor[n] * at(dout, b, h, i, d);
+            dp[n] += factor[n] * at(dout, b, h, i, d) * at(v, b, shared, seen[n], d);
+          }
+          dot += p[n] * dp[n];
+        }
+        for (size_t n = 0; n < seen.size(); ++n)
+          for (int64_t d = 0; d < width; ++d) {
+            const double slope = scale * p[n] * (dp[n] - dot);
+            at(r.gradients.dq, b, h, i, d) += slope * at(k, b, shared, seen[n], d);
+            at(r.gradients.dk, b, shared, seen[n], d) += slope * at(q, b, h, i, d);
+          }
+      }
+  return r;
+}
+
+Tensor heads(int64_t batch, int64_t count, int64_t time, int64_t width, DType dtype, uint64_t seed) {
+  return random_tensor({batch, time, count, 2 * width}, dtype, seed).narrow(3, 0, width).transpose(1, 2);
+}
+
+/// Sums of at most a thousand products of values below 2, rounded at most at each of five stages.
+double tolerance(DType dtype) {
+  return dtype == f64 ? 1e-12 : dtype == f32 ? 2e-5 : dtype == f16 ? 32 * 0x1p-11 : 32 * 0x1p-8;
+}
+
+Gradients backward(const Tensor& q, const Tensor& k, const Tensor& v, const ops::Attention& forward,
+                   const Tensor& dout, const AttentionOptions& options, const Tensor& mask = {}) {
+  const Gradients g{Tensor::empty(q.shape(), q.dtype()), Tensor::empty(k.shape(), q.dtype()),
+                    Tensor::empty(k.shape(), q.dtype())};
+  ops::attention_backward(q, k, v, forward, dout, options, g.dq, g.dk, g.dv, mask);
+  return g;
+}
+
+struct Case {
+  int64_t batch, heads, shared, queries, keys, width;
+  AttentionOptions options;
+  bool padding = false;
+};
+
+std::vector<Case> cases() {
+  const std::vector<double> slopes{0.5, 0.125, 0.03125, 0.25};
+  return {
+      {2, 4, 2, 70, 70, 8, {.causal = true, .enable_gqa = true}},
+      {1, 4, 1, 33, 130, 16, {.enable_gqa = true}},
+      {2, 4, 1, 150, 150, 8, {.causal = true, .dropout = 0.25, .key = 5, .enable_gqa = true}},
+      {1, 2, 2, 300, 300, 8, {.causal = true, .window = 1}},
+      {1, 2, 2, 300, 300, 8, {.causal = true, .window = 70}},
+      {1, 2, 2, 300, 300, 8, {.window = 37}},
+      {1, 2, 2, 200, 290, 4, {.dropout = 0.25, .key = 5, .window = 21}},
+      {1, 2, 2, 90, 20, 4, {.window = 5}},
+      {2, 4, 4, 65, 65, 8, {.causal = true, .alibi_slopes = slopes}},
+      {1, 4, 2, 40, 140, 8, {.scale = -0.7, .enable_gqa = true, .window = 50, .alibi_slopes = slopes}},
+      {1, 2, 2, 260, 260, 8, {.causal = true, .scale = -3, .window = 45}},
+      {3, 4, 2, 9, 200, 8, {.causal = true, .enable_gqa = true, .first_positions = {191, 0, 77}}},
+      {3,
+       4,
+       2,
+       9,
+       200,
+       8,
+       {.causal = true, .enable_gqa = true, .window = 40, .first_positions = {150, 3, 77}}},
+      {2, 4, 2, 40, 300, 8, {.enable_gqa = true}, true},
+      {2, 4, 4, 300, 300, 8, {.causal = true, .window = 60, .alibi_slopes = slopes}, true},
+  };
+}
+
+/// Row b sees keys 40 b + 1 .. T - 33 (b + 1), with a hole.
+Tensor padding_of(const Case& c) {
+  const Tensor mask = Tensor::zeros({c.batch, c.keys}, boolean);
+  for (int64_t b = 0; b < c.batch; ++b)
+    for (int64_t j = 40 * b + 1; j < c.keys - 33 * (b + 1); ++j)
+      mask.data<bool>()[b * c.keys + j] = j % 17 != 3;
+  return mask;
+}
+
+}  // namespace
+
+TEST_CASE("attention variants: forward and backward by the definition, for every dtype") {
+  for (DType dtype : {f64, f32, bf16, f16})
+    for (const Case& c : cases()) {
+      const Tensor q = heads(c.batch, c.heads, c.queries, c.width, dtype, 1),
+                   k = heads(c.batch, c.shared, c.keys, c.width, dtype, 2),
+                   v = heads(c.batch, c.shared, c.keys, c.width, dtype, 3),
+                   dout = heads(c.batch, c.heads, c.queries, c.width, dtype, 4);
+      const Tensor factors =
+          c.options.dropout > 0
+              ? ops::attention_dropout({c.batch, c.heads, c.queries, c.keys}, c.options, f64, cpu())
+              : Tensor();
+      const Tensor padding = c.padding ? padding_of(c) : Tensor();
+      const Tensor mask = c.padding ? padding.view({c.batch, 1, 1, c.keys}) : Tensor();
+      const Reference expected = reference(q, k, v, dout, c.options, factors, padding);
+      const ops::Attention result = ops::attention(q, k, v, c.options, mask);
+      const Gradients g = backward(q, k, v, result, dout, c.options, mask);
+      CAPTURE(to_string(dtype));
+      CAPTURE(c.queries);
+      CAPTURE(c.keys);
+      CAPTURE(c.options.window.value_or(0));
+      const double bound = tolerance(dtype);
+      CHECK(largest_difference(result.out, expected.out) <= bound);
+      CHECK(largest_difference(g.dq, expected.gradients.dq) <= bound);
+      CHECK(largest_difference(g.dk, expected.gradients.dk) <= bound * c.heads / c.shared);
+      CHECK(largest_difference(g.dv, expected.gradients.dv) <= bound * c.heads / c.shared);
+    }
+}
+
+TEST_CASE("attention variants: the same bits on any number of threads") {
+  const int before = num_threads();
+  for (const Case& c : cases()) {
+    const Tensor q = heads(c.batch, c.heads, c.queries, c.width, f32, 1),
+                 k = heads(c.batch, c.shared, c.keys, c.width, f32, 2),
+                 v = heads(c.batch, c.shared, c.keys, c.width, f32, 3);
+    Tensor out, dk;
+    for (int threads : {1, 3, 2}) {
+      set_num_threads(threads);
+      const ops::Attention result = ops::attention(q, k, v, c.options);
+      const Gradients g = backward(q, k, v, result, q, c.options);
+      if (!out.defined()) {
+        out = result.out;
+        dk = g.dk;
+      }
+      CHECK(same_bits(result.out, out));
+      CHECK(same_bits(g.dk, dk));
+    }
+  }
+  set_num_threads(before);
+}
+
+TEST_CASE("attention variants: keys outside the window are left out of all products") {
+  const int64_t time = 512, window = 16;
+  const AttentionOptions options{.causal = true, .window = window};
+  const Tensor q = heads(1, 1, 64, 8, f32, 1), k = heads(1, 1, time, 8, f32, 2),
+               v = heads(1, 1, time, 8, f32, 3);
+  const ops::Attention expected = ops::attention(q, k, v, options);
+  const Gradients expected_g = backward(q, k, v, expected, q, options);
+  // The queries are the last 64: nothing reads the first 384 keys, three blocks of the backward.
+  for (const Tensor& x : {k, v})
+    for (int64_t j = 0; j < 384; ++j)
+      for (int64_t d = 0; d < 8; ++d)
+        x.data<float>()[j * x.strides()[2] + d] = std::numeric_limits<float>::quiet_NaN();
+  const ops::Attention result = ops::attention(q, k, v, options);
+  const Gradients g = backward(q, k, v, result, q, options);
+  CHECK(same_bits(result.out, expected.out));
+  CHECK(same_bits(g.dq, expected_g.dq));
+  CHECK(same_bits(g.dk, expected_g.dk));
+  // The count of operations: 4 D per visible pair.
+  Cost cost;
+  {
+    const CostScope scope(cost);
+    ops::attention(heads(1, 1, time, 8, f32, 1), k, v, options);
+  }
+  CHECK(cost.flops == 4 * 8 * (window * time - window * (window - 1) / 2));
+}
+
+TEST_CASE("attention variants: ALiBi's slopes are the paper's") {
+  CHECK(alibi_slopes(8) ==
+        std::vector<double>{0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625});
+  const std::vector<double> twelve = alibi_slopes(12);
+  CHECK(twelve.size() == 12);
+  CHECK(twelve[7] == 0.00390625);
+  CHECK(twelve[8] == doctest::Approx(std::exp2(-0.5)));
+  CHECK(twelve[11] == doctest::Approx(std::exp2(-3.5)));
+  CHECK(alibi_slopes(1) == std::vector<double>{0.00390625});
+  CHECK_THROWS_AS(alibi_slopes(0), ValueError);
+}
+
+TEST_CASE("attention variants: options that do not fit are refused") {
+  const Tensor q = Tensor::zeros({2, 4, 3, 8}), k = Tensor::zeros({2, 2, 3, 8}),
+               odd = Tensor::zeros({2, 3, 3, 8});
+  const auto refused = [&](AttentionOptions options) {
+    options.enable_gqa = true;
+    return message_of<ValueError>([&] { ops::attention(q, k, k, options); });
+  };
+  CHECK(refused({.window = 0}) == "attention: expected a window of at least 1, got 0");
+  CHECK(refused({.alibi_slopes = {1, 2}}) ==
+        "attention: expected a slope for each of the 4 heads of q, got 2");
+  CHECK(refused({.first_positions = {1}}) ==
+        "attention: expected a first position for each of the 2 rows of q, got 1");
+  CHECK(refused({.first_positions = {1, -1}}) == "attention: expected first positions of at least 0, got -1");
+  CHECK_THROWS_AS(ops::attention(q, odd, odd, {.enable_gqa = true}), ShapeError);
+  CHECK_THROWS_AS(ops::attention(q, k, k, {}), ShapeError);
+}
