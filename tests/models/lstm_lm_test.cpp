@@ -6,6 +6,7 @@
 
 #include "autograd/functions/layers/loss.h"
 #include "autograd/grad_mode.h"
+#include "nn/loss.h"
 #include "nn/materialize.h"
 #include "nn/summary.h"
 #include "optim/rules/adam.h"

@@ -28,6 +28,7 @@
 #include "autograd/functions/indexing/indexing.h"
 #include "autograd/functions/indexing/sorting.h"
 #include "autograd/functions/layers/attention.h"
+#include "autograd/functions/layers/convolution.h"
 #include "autograd/functions/layers/dropout.h"
 #include "autograd/functions/layers/loss.h"
 #include "autograd/functions/layers/normalization.h"
