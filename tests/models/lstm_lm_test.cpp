@@ -8,6 +8,7 @@
 #include "autograd/grad_mode.h"
 #include "nn/loss.h"
 #include "nn/materialize.h"
+#include "nn/mixed_precision.h"
 #include "nn/summary.h"
 #include "optim/rules/adam.h"
 #include "tensor/random/random_context.h"
@@ -62,8 +63,8 @@ TEST_CASE("lstm lm: a text in chunks has the logits of the full text") {
 TEST_CASE("lstm lm: it learns a repeating text, with dropout and in bf16 too") {
   for (const DType dtype : {f32, bf16}) {
     models::LstmLm model({.vocabulary = 5, .width = 24, .dropout = 0.1});
-    model.to(dtype);
     nn::materialize(model, cpu(), 2);
+    if (dtype == bf16) nn::use_mixed_precision(model, bf16);
     optim::AdamW adam(model.parameters(), {.lr = 2e-2});
     const Tensor text = Tensor::empty({2, 13}, i64);
     for (int64_t i = 0; i < text.numel(); ++i) text.data<int64_t>()[i] = (i % 13 + i / 13) % 5;

@@ -128,7 +128,7 @@ TEST_CASE_FIXTURE(Fixture, "messages: layers and losses") {
         "cross_entropy: expected targets (4,) for logits (4, 3), got (4, 1): one class id for each row of "
         "logits");
   CHECK(message_of<ShapeError>([&] { nn::mse_loss(net(x), zeros({4})); }) ==
-        "mse_loss: expected x and the target of one shape, got (4, 3) f32 on cpu and (4,) f32 on cpu");
+        "mse_loss: expected a target of x's shape (4, 3), got (4,)");
   CHECK(message_of<ConfigError>([] { nn::Dropout dropout(1.5); }) ==
         "nn::Dropout: expected a probability in [0, 1), got 1.5");
   CHECK(message_of<ConfigError>([] { nn::CausalSelfAttention attention({.width = 10, .heads = 3}); }) ==

@@ -78,9 +78,11 @@ Pipeline::~Pipeline() = default;
 /// Throws MismatchError unless all ranks have the same `content`: with other cuts or tables they would train
 /// another model, or wait for each other.
 void Pipeline::agree(const std::string& name, const std::string& content) {
-  constexpr size_t most = 80;
-  const std::string what = text(name, " ", content.size() > most ? content.substr(0, most) + "..." : content,
-                                " #", XXH3_64bits(content.data(), content.size()) % 1'000'000'007);
+  constexpr size_t most = 40;  // a call's unit has 88 characters
+  const std::string shown =
+      content.size() > most || content.find('\n') != std::string::npos ? "" : " " + content;
+  const std::string what =
+      text(name, shown, " #", XXH3_64bits(content.data(), content.size()) % 1'000'000'007);
   ranks_->all_reduce(Tensor::zeros({1}), Reduction::sum, {.unit = what}).wait();
   if (Communicator* same = copies())
     same->all_reduce(Tensor::zeros({1}), Reduction::sum, {.unit = what}).wait();

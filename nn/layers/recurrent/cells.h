@@ -32,15 +32,15 @@ struct RecurrentCellLayer : Layer<Derived, O> {
   using Options = O;    ///< the type of the options
   Variable& weight_ih;  ///< (G H, I)
   Variable& weight_hh;  ///< (G H, H)
-  /// (G H); null without biases.
-  /// @{
-  Variable *bias_ih, *bias_hh;
-  /// @}
+  Variable* bias_ih;    ///< (G H); null without biases
+  Variable* bias_hh;    ///< the same
   /// The options as a module prints them.
   std::string describe_options() const override;
 
  protected:
+  /// Declares the parameters of a cell of this kind.
   RecurrentCellLayer(const char* kind, RecurrentCell cell, Options options);
+  /// The next state; c is empty but for an LSTM. Throws ShapeError.
   LstmState step(const Variable& x, const Variable& h, const Variable& c) const;
 
  private:

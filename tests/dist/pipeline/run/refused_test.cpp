@@ -246,7 +246,8 @@ TEST_CASE("pipeline, refused: ranks that cut the layers or order the actions dif
         .mesh = dist::pipeline_mesh(world, 2),
         .schedule = world.rank() == 1 ? dist::ScheduleKind::zb_h1 : dist::ScheduleKind::gpipe};
   };
-  for (const std::string& message : messages(order)) CHECK(contains(message, "step of 4 micro-batches, table"));
+  for (const std::string& message : messages(order))
+    CHECK(contains(message, "step of 4 micro-batches, table"));
 }
 
 TEST_CASE("pipeline: a table with messages, and one with actions of sharding") {

