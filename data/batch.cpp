@@ -56,6 +56,16 @@ Batch Batch::micro_batch(int64_t first, int64_t count) const {
   return micro;
 }
 
+Batch Batch::without_padding() const {
+  const int64_t kept = unpadded_size();
+  if (kept == 0 || kept == size()) return *this;
+  for (const Field& field : fields())
+    if (field.value.ndim() > 0 && field.value.size(0) != size()) return *this;
+  for (const List& one : lists())
+    if (std::ssize(one.values) != size()) return *this;
+  return micro_batch(0, kept);
+}
+
 Batch Batch::to(Device device) const {
   Batch moved = *this;
   static_cast<Record&>(moved) = Record::to(device);

@@ -45,6 +45,9 @@ struct Batch : Record {
   /// micro.step, micro.samples)` before its forward gives it the random numbers of the same samples in the
   /// full batch.
   Batch micro_batch(int64_t first, int64_t count) const;
+  /// The batch without its rows of padding, so that a loss that does not skip them is that of each sample
+  /// once. A batch of padding alone, and one with fields of other rows than samples, stay as they are.
+  Batch without_padding() const;
 };
 
 /// The target of a padded position; losses skip it (PyTorch's default ignore_index).

@@ -230,6 +230,18 @@ TEST_CASE("batch: a source of the user's own may leave items out") {
   batch.x = Tensor::zeros({4, 2}, f32);
   batch.y = Tensor::zeros({4}, i64);
   batch.samples = {0, 1, 2, 3};
+  CHECK(batch.without_padding().size() == 4);  // nothing to leave out
+  Batch padded = batch;
+  padded.items = {7, 3, 9, -1};
+  padded.total_unpadded_size = 7;
+  padded.world_size = 2;
+  const Batch unpadded = padded.without_padding();
+  CHECK(unpadded.size() == 3);
+  CHECK(unpadded.x.size(0) == 3);
+  CHECK(unpadded.items == std::vector<int64_t>{7, 3, 9});
+  CHECK(unpadded.rank_weight() == padded.rank_weight());
+  padded.items = {-1, -1, -1, -1};
+  CHECK(padded.without_padding().size() == 4);  // a rank without samples takes part with padding
   const Batch half = batch.micro_batch(1, 2);
   CHECK(half.x.shape() == Shape{2, 2});
   CHECK(half.samples == std::vector<int64_t>{1, 2});

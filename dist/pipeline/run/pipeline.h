@@ -134,6 +134,8 @@ class Pipeline {
   const std::vector<LayerCost>& costs() const { return options_.costs; }
   /// The table of a step of so many micro-batches, without messages.
   const PipelineSchedule& schedule(int micro_batches);
+  /// The number of ranks that the model is cut over.
+  int ranks() const { return ranks_->size(); }
   /// Whether this rank has the first stage, which reads inputs, and the last, which reads targets.
   /// @{
   bool is_first() const { return is_first_; }

@@ -31,9 +31,12 @@ class Engine : public EngineCore {
       : EngineCore(model, std::move(options)), typed_(model) {}
 
   /// The model's forward, under autocast to the dtype of computation (autograd/autocast/autocast.h): inputs
-  /// keep their dtypes.
+  /// keep their dtypes. Throws ConfigError in stages.
   template <class... Inputs>
   decltype(auto) operator()(Inputs&&... inputs) {
+    require<ConfigError>(!pipeline(),
+                         "Engine: a forward of the whole model: in stages it is cut, and train_batch and "
+                         "eval_batch run its layers");
     if (typed_.is_training()) begin_micro_batch();
     const ForwardScope scope(*this);
     return typed_(std::forward<Inputs>(inputs)...);
@@ -96,7 +99,8 @@ class Engine : public EngineCore {
     typed_.train(was_training);
     return weight > 0 ? sum / weight : 0;
   }
-  /// The mean loss of the batches without gradients, the model in evaluation meanwhile.
+  /// The mean loss of the batches without gradients, the model in evaluation meanwhile; `loss` gets them
+  /// without rows of padding.
   template <class Batches, class Loss>
   double eval_batch(Batches&& batches, Loss&& loss) {
     const bool was_training = typed_.is_training();
@@ -104,8 +108,9 @@ class Engine : public EngineCore {
     double sum = 0, weight = 0;
     const NoGrad no_grad;
     for (const data::Batch& batch : batches) {
+      const double value = loss(batch.without_padding()).value().item();
       const auto size = static_cast<double>(batch.unpadded_size());
-      sum += size * loss(batch).value().item();
+      if (size > 0) sum += size * value;
       weight += size;
     }
     typed_.train(was_training);

@@ -125,7 +125,7 @@ void EngineCore::cut(EngineOptions& options) {
   require<ConfigError>(!options.layers.layers.empty(), "Engine: ", stages.stages, " stages: expected ",
                        model_.kind(), " as a list of layers (EngineOptions::layers), got none");
   dist::ShardOptions sharding = sharding_options(config_, *world_, std::move(options.units));
-  pipeline_ = std::make_unique<dist::Pipeline>(
+  pipeline_ = std::make_shared<dist::Pipeline>(
       model_, std::move(options.layers),
       dist::PipelineOptions{.mesh = sharding.mesh,
                             .schedule = stages.schedule,
@@ -158,7 +158,7 @@ EngineCore::StageEvaluation EngineCore::evaluate_in_stages(const data::Batch& ba
   // Every stage of a column of ranks has the same samples.
   const Tensor samples = Tensor::from({own / config_.stages.stages});
   world_->communicator().all_reduce(samples, dist::Reduction::sum, {.unit = "samples"}).wait();
-  dist::MicroBatch micro = stage_batch(batch);
+  dist::MicroBatch micro = stage_batch(batch.without_padding());
   micro.weight = own;
   return {pipeline_->evaluate({&micro, 1}), samples.data<double>()[0]};
 }

@@ -184,6 +184,8 @@ class EngineCore {
   dist::World* world() { return world_; }
   /// Null without stages.
   dist::Pipeline* pipeline() { return pipeline_.get(); }
+  /// The pipeline for evaluations after the engine's end. Its model and the ranks must outlive it.
+  std::shared_ptr<dist::Pipeline> shared_pipeline() const { return pipeline_; }
   /// Ranks that train batches of their own: all of them, or those with the same stages.
   int data_ranks() const { return training::data_ranks(config_.stages, world_size()); }
   /// This one's number among them.
@@ -237,7 +239,7 @@ class EngineCore {
   Device device_;
   bool is_on_ranks() const { return sharding_ || pipeline_; }
   dist::Sharding* sharding_ = nullptr;
-  std::unique_ptr<dist::Pipeline> pipeline_;          // null without stages
+  std::shared_ptr<dist::Pipeline> pipeline_;          // null without stages
   std::vector<dist::MicroBatch> micro_batches_ = {};  // of the step, in stages
   std::function<dist::MicroBatch(const data::Batch&)> stage_batch_;
   std::unique_ptr<optim::Optimizer> optimizer_;

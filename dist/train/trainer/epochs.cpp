@@ -40,7 +40,8 @@ void Trainer::train_epoch(Task& task, const StageBatches& training, const StageB
     const std::optional<MicroBatch> taken = pass.next();
     if (!taken) break;
     is_last_batch_ = index + 1 == training.size();
-    train_micro_batch(task, prepared(taken->batch, device(), training.targets()), taken->share, index);
+    const data::Batch batch = prepared(taken->batch, device(), training.targets()).without_padding();
+    train_micro_batch(task, batch, taken->share, index);
     if (options_.validate_every > 0 && is_validation_step() && interrupted_ == 0)
       evaluate(task, *validation, Stage::validate);
     if (!is_last_batch_ && !is_over()) reports_.write();  // those of the epoch's end are of the same step

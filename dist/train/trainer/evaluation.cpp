@@ -40,50 +40,62 @@ class EvaluationMode {
   bool was_training_;
 };
 
-/// The dtype in which a module computes: that of its rounded parameters after a run in mixed precision.
-DType compute_dtype_of(const nn::Module& module) {
-  DType dtype = f32;
-  module.for_each_entry([&](const std::string&, const nn::Module::Entry& entry) {
-    if (!entry.is_buffer && entry.master.defined()) dtype = entry.variable.dtype();
-  });
-  return dtype;
-}
-
-/// The batch without its padding, so that a loss that does not skip padded rows is that of each sample once.
-/// A batch of padding alone, and one whose fields have other rows than samples, stay as they are.
-data::Batch without_padding(const data::Batch& batch) {
-  const int64_t samples = batch.unpadded_size();
-  const std::vector<data::Field> fields = batch.fields();
-  const bool has_rows =
-      std::all_of(fields.begin(), fields.end(),
-                  [&](const data::Field& field) {
-                    return field.value.ndim() == 0 || field.value.size(0) == batch.size();
-                  }) &&
-      std::all_of(batch.lists().begin(), batch.lists().end(),
-                  [&](const data::Record::List& list) { return std::ssize(list.values) == batch.size(); });
-  return samples == 0 || samples == batch.size() || !has_rows ? batch : batch.micro_batch(0, samples);
-}
-
-/// Throws ConfigError for a model of which other ranks hold a part, as after a fit in stages.
-void require_whole(const nn::Module& module, const char* caller) {
-  require<ConfigError>(nn::names_held_elsewhere(module).empty(), "Trainer::", caller, ": ", module.kind(),
-                       " is cut into stages, of which this rank holds its own alone: validate within the "
-                       "fit, or load a checkpoint of the run into a whole model and give the Trainer that");
-}
-
 }  // namespace
 
 Device Trainer::device() const {
   return options_.device.value_or(options_.world ? options_.world->device() : cpu());
 }
 
+/// The dtype in which a task's module computes: that of its rounded parameters after a run in mixed
+/// precision. In stages it is that of the fit: a stage may have no parameters.
+DType Trainer::compute_dtype_of(Task& task) {
+  if (task.pipeline_) return task.stages_dtype_;
+  DType dtype = f32;
+  task.module().for_each_entry([&](const std::string&, const nn::Module::Entry& entry) {
+    if (!entry.is_buffer && entry.master.defined()) dtype = entry.variable.dtype();
+  });
+  return dtype;
+}
+
+/// What evaluates a model that is cut into stages: the pipeline of the fit, also after it. Null for a model
+/// that this rank holds whole. Throws ConfigError for one that no fit has cut, and where the stages are not
+/// those of this trainer.
+dist::Pipeline* Trainer::pipeline_of(Task& task, const char* caller) {
+  if (is_fitting()) return engine().pipeline();
+  const std::string kind = task.module().kind();
+  if (!task.pipeline_) {
+    require<ConfigError>(nn::names_held_elsewhere(task.module()).empty(), "Trainer::", caller, ": ", kind,
+                         " is cut into stages, of which this rank holds its own alone, and no fit of this "
+                         "task did that: expected a whole model, or one that `fit` has cut");
+    return nullptr;
+  }
+  require<ConfigError>(options_.world && options_.stages.stages == task.pipeline_->ranks(),
+                       "Trainer::", caller, ": ", kind, " is cut into ", task.pipeline_->ranks(),
+                       " stages: expected a trainer with as many (TrainerOptions::stages) and the ranks of "
+                       "the fit, got ",
+                       options_.stages.stages);
+  return task.pipeline_.get();
+}
+
 /// The loss of all ranks' samples; padding has no weight.
-void Trainer::validate_in_stages(Task& task, const data::Batch& batch) {
+void Trainer::evaluate_in_stages(dist::Pipeline& pipeline, Task& task, const data::Batch& batch,
+                                 Stage stage) {
   dist::MicroBatch micro = task.stage_batch(batch);
   micro.samples = batch.samples;
   const auto samples = static_cast<double>(batch.unpadded_size());
   if (samples == 0 || !micro.weight) micro.weight = samples;
-  task.stage_validation_loss(engine_->pipeline()->evaluate({&micro, 1}), batch);
+  const double loss = pipeline.evaluate({&micro, 1});
+  stage == Stage::test ? task.stage_test_loss(loss, batch) : task.stage_validation_loss(loss, batch);
+}
+
+/// The results for a batch on the ranks of the last stage; elsewhere nothing.
+std::optional<Tensor> Trainer::predict_in_stages(dist::Pipeline& pipeline, Task& task,
+                                                 const data::Batch& batch) {
+  dist::MicroBatch micro = task.stage_batch(batch);
+  micro.samples = batch.samples;
+  const std::vector<nn::LayerValues> results = pipeline.forward({&micro, 1});
+  if (!pipeline.is_last()) return std::nullopt;
+  return task.stage_prediction(results.at(0), batch);
 }
 
 /// A validation that is not periodic is there for the end of the run alone: without a stop it would not be.
@@ -101,7 +113,8 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
   });
   {
     const NoGrad no_grad;
-    const DType dtype = is_fitting() ? engine().compute_dtype() : compute_dtype_of(task.module());
+    dist::Pipeline* const pipeline = pipeline_of(task, is_test ? "test" : "validate");
+    const DType dtype = is_fitting() ? engine().compute_dtype() : compute_dtype_of(task);
     StageBatches::Pass pass = batches.epoch(0, 0);
     const bool is_limited = is_sanity_checking_ && options_.num_sanity_val_steps >= 0;
     for (int64_t index = 0; !is_limited || index < options_.num_sanity_val_steps; ++index) {
@@ -116,7 +129,7 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
         logged_steps_ = logged_steps;
         return {};
       }
-      const data::Batch batch = without_padding(prepared(taken->batch, device(), batches.targets()));
+      const data::Batch batch = prepared(taken->batch, device(), batches.targets()).without_padding();
       batch_weight_ = static_cast<double>(batch.unpadded_size());
       call([&](Callback& c) {
         is_test ? c.on_test_batch_start(*this, task, batch, index)
@@ -124,8 +137,8 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
       });
       {
         const AutocastScope autocast(dtype);
-        if (is_fitting() && engine().pipeline())
-          validate_in_stages(task, batch);
+        if (pipeline)
+          evaluate_in_stages(*pipeline, task, batch, stage);
         else
           is_test ? task.test_step(batch, index) : task.validation_step(batch, index);
       }
@@ -168,7 +181,7 @@ void Trainer::check_sanity(Task& task, const StageBatches& validation) {
 std::map<std::string, double> Trainer::evaluate_alone(Task& task, DataModule& data, Stage stage) {
   std::map<std::string, double> values;
   run(task, [&] {
-    require_whole(task.module(), stage == Stage::test ? "test" : "validate");
+    pipeline_of(task, stage == Stage::test ? "test" : "validate");  // throws before anything begins
     start_stage(data, stage);
     values = evaluate(task, StageBatches(loader_of(data, stage), options_, stage), stage);
     reports_.add_after_run(values);
@@ -187,7 +200,7 @@ std::map<std::string, double> Trainer::test(Task& task, DataModule& data) {
 std::vector<Tensor> Trainer::predict(Task& task, DataModule& data) {
   std::vector<Tensor> results;
   run(task, [&] {
-    require_whole(task.module(), "predict");
+    dist::Pipeline* const pipeline = pipeline_of(task, "predict");
     start_stage(data, Stage::predict);
     const StageBatches batches(loader_of(data, Stage::predict), options_, Stage::predict);
     const EvaluationMode mode(task.module());
@@ -195,16 +208,17 @@ std::vector<Tensor> Trainer::predict(Task& task, DataModule& data) {
     call([&](Callback& c) { c.on_predict_epoch_start(*this, task); });
     const NoGrad no_grad;
     StageBatches::Pass pass = batches.epoch(0, 0);
-    const DType dtype = compute_dtype_of(task.module());
+    const DType dtype = compute_dtype_of(task);
     for (int64_t index = 0; const std::optional<MicroBatch> taken = pass.next(); ++index) {
-      const data::Batch batch = prepared(taken->batch, device(), batches.targets());
+      const data::Batch batch = prepared(taken->batch, device(), batches.targets()).without_padding();
       call([&](Callback& c) { c.on_predict_batch_start(*this, task, batch, index); });
-      const Tensor result = [&] {
+      const std::optional<Tensor> result = [&] {
         const AutocastScope autocast(dtype);
-        return task.predict_step(batch, index);
+        return pipeline ? predict_in_stages(*pipeline, task, batch) : task.predict_step(batch, index);
       }();
-      if (!taken->is_after_end)
-        results.push_back(is_floating(result.dtype()) && dtype != f32 ? result.to(f32) : result);
+      const bool has_samples = !taken->is_after_end && batch.unpadded_size() > 0;
+      if (result && has_samples)
+        results.push_back(is_floating(result->dtype()) && dtype != f32 ? result->to(f32) : *result);
       call([&](Callback& c) { c.on_predict_batch_end(*this, task, batch, index); });
     }
     call([&](Callback& c) { c.on_predict_epoch_end(*this, task); });

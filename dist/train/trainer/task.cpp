@@ -44,6 +44,16 @@ void Task::stage_validation_loss(double loss, const data::Batch&) {
   log("val_loss", loss);
 }
 
+void Task::stage_test_loss(double loss, const data::Batch&) {
+  log("test_loss", loss);
+}
+
+Tensor Task::stage_prediction(const nn::LayerValues& results, const data::Batch&) {
+  require<ShapeError>(results.size() == 1, "Task::stage_prediction: expected one result of the model, got ",
+                      results.size(), ": the task has to say which one is the prediction");
+  return results[0].value();
+}
+
 Tensor Task::predict_step(const data::Batch&, int64_t) {
   throw_missing("predict_step", "Trainer::predict");
 }

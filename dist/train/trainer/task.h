@@ -33,7 +33,7 @@ class Task {
   virtual void test_step(const data::Batch& batch, int64_t index);
   /// @}
   /// For training in stages (`TrainerOptions::stages`), which calls these instead of `training_step` and
-  /// `validation_step`.
+  /// the steps of validation, test and prediction; those after the fit too, which run through its stages.
   /// @{
   /// The model as a list of layers with its loss. By default a ConfigError: a model that states no layers
   /// cannot be cut.
@@ -47,6 +47,11 @@ class Task {
   virtual void stage_metrics(const std::vector<dist::StageMetrics>& ranks);
   /// Gets the mean loss of a batch of validation on all ranks: by default logs "val_loss".
   virtual void stage_validation_loss(double loss, const data::Batch& batch);
+  /// Gets that of a batch of a test: by default logs "test_loss".
+  virtual void stage_test_loss(double loss, const data::Batch& batch);
+  /// The results for a batch, of the model's results (`nn::LayeredModel::result`), on the ranks of the last
+  /// stage: by default the one result. Throws ShapeError where there are several.
+  virtual Tensor stage_prediction(const nn::LayerValues& results, const data::Batch& batch);
   /// @}
   /// The results for a batch.
   virtual Tensor predict_step(const data::Batch& batch, int64_t index);
@@ -78,6 +83,8 @@ class Task {
  private:
   friend class Trainer;
   Trainer* trainer_ = nullptr;
+  std::shared_ptr<dist::Pipeline> pipeline_;  // of the fit that cut the module; else null
+  DType stages_dtype_ = f32;                  // in which that fit computed
 };
 
 /// Makes a task, where each rank or each trial has its own.

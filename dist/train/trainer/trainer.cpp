@@ -304,6 +304,8 @@ void Trainer::make_engine(Task& task, const TrainingConfig& config, bool is_on_m
                                    .before_zero_grad = before_zero_grad});
   rates_ = std::make_unique<LearningRates>();
   rates_->add("", *engine_, std::move(setup));
+  task.pipeline_ = engine_->shared_pipeline();
+  task.stages_dtype_ = engine_->compute_dtype();
 }
 
 /// All ranks stop for the same signal, after the same step or in the same evaluation.

@@ -111,7 +111,9 @@ class Trainer {
   /// and callbacks throw leaves it, after on_exception.
   void fit(Task& task, DataModule& data);
   /// One pass over the data, with `validation_step` or `test_step`; returns what the task logged, over all
-  /// ranks.
+  /// ranks. A task that a fit has cut into stages is evaluated through its pipeline, with
+  /// `stage_validation_loss` or `stage_test_loss`, by a trainer with the same stages and ranks; ConfigError
+  /// for another one. All ranks call it together.
   /// @{
   std::map<std::string, double> validate(Task& task, DataModule& data);
   std::map<std::string, double> test(Task& task, DataModule& data);
@@ -128,7 +130,9 @@ class Trainer {
   /// powers of two, then bisection. No more samples are tried than a rank's share of a dataset. Throws
   /// ConfigError where one sample does not fit, and as `plan`.
   int64_t tune(const TaskMaker& make_task, DataModule& data, int64_t memory_limit_bytes);
-  /// The results of `predict_step`, one for each of this rank's batches; f32 where they are bf16 or f16.
+  /// The results of `predict_step`, one for each of this rank's batches, without rows of padding; f32 where
+  /// they are bf16 or f16. In stages, as `test`: those of `stage_prediction` on the ranks of the last stage;
+  /// elsewhere none.
   std::vector<Tensor> predict(Task& task, DataModule& data);
 
   /// Ends the training after the current step. All ranks must call it in the same batch.
@@ -220,7 +224,11 @@ class Trainer {
   void train_epoch(Task& task, const StageBatches& training, const StageBatches* validation);
   void end_epoch(Task& task, const StageBatches* validation, bool is_periodic);
   void optimize(Task& task, const data::Batch& batch, double share, int64_t index);
-  void validate_in_stages(Task& task, const data::Batch& batch);
+  static DType compute_dtype_of(Task& task);
+  dist::Pipeline* pipeline_of(Task& task, const char* caller);
+  static void evaluate_in_stages(dist::Pipeline& pipeline, Task& task, const data::Batch& batch, Stage stage);
+  static std::optional<Tensor> predict_in_stages(dist::Pipeline& pipeline, Task& task,
+                                                 const data::Batch& batch);
   void optimize_in_stages(Task& task, const data::Batch& batch, double share);
   void train_micro_batch(Task& task, const data::Batch& batch, double share, int64_t index);
   std::map<std::string, double> evaluate(Task& task, const StageBatches& batches, Stage stage,

@@ -165,6 +165,21 @@ TEST_CASE("engine: eval_batch in stages is the mean over unequal shares of ranks
   for (const double mean : means) CHECK(mean == doctest::Approx(expected).epsilon(1e-6));
 }
 
+TEST_CASE("engine: a forward of the whole model in stages says what runs its layers") {
+  test::require_no_problems(2, [](dist::World& world) -> std::vector<std::string> {
+    Net net;
+    auto training = in_two_stages(net, world, 1);
+    const std::string message = message_of<ConfigError>([&] {
+      training.engine(Variable(Tensor::zeros({2, 3})));
+    });
+    if (message ==
+        "Engine: a forward of the whole model: in stages it is cut, and train_batch and eval_batch run its "
+        "layers")
+      return {};
+    return {message};
+  });
+}
+
 TEST_CASE("engine: a gradient in stages that is not finite has its name on every rank") {
   test::require_no_problems(2, [](dist::World& world) -> std::vector<std::string> {
     Net net;

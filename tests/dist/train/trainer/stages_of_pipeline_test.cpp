@@ -37,6 +37,10 @@ struct Net : TaskOf<Net> {
   void validation_step(const data::Batch& batch, int64_t) override {
     log("val_loss", mse_loss((*this)(batch.x), batch.y));
   }
+  void test_step(const data::Batch& batch, int64_t) override {
+    log("test_loss", mse_loss((*this)(batch.x), batch.y));
+  }
+  Tensor predict_step(const data::Batch& batch, int64_t) override { return (*this)(batch.x).value(); }
   OptimizerSetup configure_optimizers(const ParameterList& parameters) override {
     return {std::make_unique<optim::AdamW>(parameters, 1e-2)};
   }
@@ -144,24 +148,139 @@ TEST_CASE("stages: a validation counts each sample once, whatever the ranks' sha
   }
 }
 
-TEST_CASE("stages: validate, test and predict of a cut model say what to do") {
+namespace {
+
+/// What a trainer gives after a fit: its validation, its test, and its predictions in the data's order.
+struct AfterFit {
+  double val_loss = 0, test_loss = 0;
+  std::vector<Tensor> predictions;
+};
+
+AfterFit after_fit(dist::World* world, const TrainerOptions& options) {
+  TrainerOptions own = options;
+  own.max_epochs = 2;
+  own.accumulate = 4;
+  own.world = world;
+  Net net;
+  Points points(world ? data_ranks(own.stages, world->size()) : 1, 19);
+  Trainer(own).fit(net, points);
+  Trainer trainer(own);  // a fit's own trainer and another one are alike
+  return {trainer.validate(net, points).at("val_loss"), trainer.test(net, points).at("test_loss"),
+          trainer.predict(net, points)};
+}
+
+std::vector<float> numbers_of(const std::vector<Tensor>& batches) {
+  std::vector<float> all;
+  for (const Tensor& batch : batches) {
+    const Tensor rows = batch.contiguous();
+    all.insert(all.end(), rows.data<float>(), rows.data<float>() + rows.numel());
+  }
+  return all;
+}
+
+/// The rows of predictions that a rank should have: its even share of each batch.
+std::vector<float> rows_of_rank(const std::vector<Tensor>& alone, int rank, int ranks) {
+  std::vector<Tensor> own;
+  for (const Tensor& batch : alone) {
+    const int64_t share = batch.size(0) / ranks;
+    own.push_back(batch.narrow(0, rank * share, share));
+  }
+  return numbers_of(own);
+}
+
+std::vector<std::string> evaluation_differences(dist::World& world, const TrainerOptions& options,
+                                                const AfterFit& alone, double tolerance) {
+  const AfterFit found = after_fit(&world, options);
+  std::vector<std::string> problems;
+  const auto compare = [&](const char* name, double value, double expected) {
+    if (!(std::abs(value - expected) < tolerance))
+      problems.push_back(text(name, ": expected ", expected, ", got ", value));
+  };
+  compare("val_loss", found.val_loss, alone.val_loss);
+  compare("test_loss", found.test_loss, alone.test_loss);
+  const int columns = data_ranks(options.stages, world.size());
+  const int column = data_rank(options.stages, world.rank(), world.size());
+  const bool is_v = options.stages.schedule == dist::ScheduleKind::zb_v;  // its last stage is on rank 0
+  const bool is_last = world.rank() / columns == (is_v ? 0 : options.stages.stages - 1);
+  const std::vector<float> expected =
+      is_last ? rows_of_rank(alone.predictions, column, columns) : std::vector<float>();
+  const std::vector<float> rows = numbers_of(found.predictions);
+  if (rows.size() != expected.size())
+    return {text("rank ", world.rank(), ": expected ", expected.size(), " numbers of predictions, got ",
+                 rows.size())};
+  for (size_t i = 0; i < rows.size(); ++i) compare("prediction", rows[i], expected[i]);
+  return problems;
+}
+
+}  // namespace
+
+TEST_CASE("stages: after the fit validate, test and predict run through its stages") {
+  const AfterFit alone = after_fit(nullptr, {});
+  CHECK(alone.predictions.size() == 3);  // 8, 8 and 4 of 20 samples
+  for (const dist::ScheduleKind schedule :
+       {dist::ScheduleKind::one_f_one_b, dist::ScheduleKind::zb_v, dist::ScheduleKind::interleaved})
+    test::require_no_problems(2, [&](dist::World& world) {
+      return evaluation_differences(world, {.stages = {.stages = 2, .schedule = schedule}}, alone, 1e-5);
+    });
+  for (const char* strategy : {"ddp", "shard_grad_op", "full_shard"})
+    test::require_no_problems(4, [&](dist::World& world) {
+      return evaluation_differences(world, {.strategy = strategy, .stages = {.stages = 2}}, alone, 1e-5);
+    });
+}
+
+TEST_CASE("stages: in bf16 every stage of an evaluation computes in bf16, one without parameters too") {
+  const AfterFit alone = after_fit(nullptr, {.precision = PrecisionMode::bf16});
+  test::require_no_problems(5, [&](dist::World& world) {  // the second layer is a stage of its own
+    return evaluation_differences(
+        world, {.precision = PrecisionMode::bf16, .stages = {.stages = 5, .partition = "uniform"}}, alone,
+        2e-2);
+  });
+}
+
+TEST_CASE("stages: a cut model is evaluated by a trainer with its stages alone") {
   test::require_no_problems(2, [](dist::World& world) {
-    Trainer trainer({.max_epochs = 1, .accumulate = 4, .stages = {.stages = 2}, .world = &world});
+    const TrainerOptions options{.max_epochs = 1, .accumulate = 4, .stages = {.stages = 2}, .world = &world};
     Net net;
     Points points(1);
-    trainer.fit(net, points);
+    Trainer(options).fit(net, points);
+    TrainerOptions whole = options;
+    whole.stages.stages = 0;
+    Trainer other(whole);
     std::vector<std::string> problems;
     const auto check = [&](const std::string& caller, const auto& call) {
       const std::string message = message_of<ConfigError>(call);
-      if (!message.starts_with("Trainer::" + caller + ": Net is cut into stages") ||
-          !contains(message, "validate within the fit, or load a checkpoint of the run into a whole model"))
-        problems.push_back(caller + ": " + message);
+      if (!message.starts_with("Trainer::" + caller + ": Net is cut into 2 stages") ||
+          !contains(message, "expected a trainer with as many (TrainerOptions::stages)"))
+        problems.push_back(text(caller, ": ", message));
     };
-    check("validate", [&] { trainer.validate(net, points); });
-    check("test", [&] { trainer.test(net, points); });
-    check("predict", [&] { trainer.predict(net, points); });
+    check("validate", [&] { other.validate(net, points); });
+    check("test", [&] { other.test(net, points); });
+    check("predict", [&] { other.predict(net, points); });
     return problems;
   });
+}
+
+TEST_CASE("stages: padded rows of a regression have no part in training") {
+  // 61 samples in batches of 8: the last one has 5, in shares of 4 and 1, or of 2, 2, 1 and 0.
+  const auto trained = [](dist::World* world, const char* strategy) {
+    struct Odd : Points {
+      using Points::Points;
+      std::optional<LoaderSpec> train_dataloader() override { return loader(61, 1); }
+    };
+    const int ranks = world ? world->size() : 1;
+    Net net;
+    Odd points(ranks);
+    const auto losses = std::make_shared<Losses>();
+    TrainerOptions options{.max_epochs = 3, .callbacks = {losses}, .world = world};
+    if (world) options.strategy = strategy;
+    Trainer(std::move(options)).fit(net, points);
+    return losses->values;
+  };
+  const std::vector<double> alone = trained(nullptr, "");
+  for (const int ranks : {2, 4})
+    for (const char* strategy : {"ddp", "full_shard"})
+      test::require_no_problems(
+          ranks, [&](dist::World& world) { return differences(trained(&world, strategy), alone); });
 }
 
 TEST_CASE("stages: a run is resumed on other stages, with averages of the weights") {
