@@ -8,6 +8,8 @@
 #include "models/gpt.h"
 #include "nn/checkpoint_modules.h"
 #include "nn/layers/containers.h"
+#include "nn/layers/convolution.h"
+#include "nn/layers/images/channel_norms.h"
 #include "nn/layers/linear.h"
 #include "nn/layers/recurrent/recurrent.h"
 
@@ -179,6 +181,27 @@ struct TinyLstm : ParityModel {
   }
 };
 
+/// (B, 1, 2, 3) to (B, 18).
+struct Backbone : nn::Layer<Backbone> {
+  nn::Conv2d& first =
+      add<nn::Conv2d>("first", {.in_channels = 1, .out_channels = 4, .kernel_size = 2, .padding = 1});
+  nn::GroupNorm& norm = add<nn::GroupNorm>("norm", {.num_groups = 2, .num_channels = 4});
+  nn::Conv2d& second = add<nn::Conv2d>("second", {.in_channels = 4, .out_channels = 3, .kernel_size = 2});
+  std::string kind() const override { return "Backbone"; }
+  Variable forward(const Variable& x) { return reshape(second(gelu(norm(first(x)))), {x.size(0), 18}); }
+};
+
+struct TinyConvolutions : ParityModel {
+  Backbone& backbone = add<Backbone>("backbone");
+  nn::Linear& values = add<nn::Linear>("values", {.in = 18, .out = C});
+  nn::Linear& gates = add<nn::Linear>("gates", {.in = 18, .out = C});
+  explicit TinyConvolutions(bool frozen_backbone) { backbone.set_requires_grad(!frozen_backbone); }
+  Variable forward(const Variable& x, const Tensor&, int64_t) override {
+    const Variable features = backbone(reshape(x, {x.size(0), 1, 2, C / 2}));
+    return values(features) * gelu(gates(features));
+  }
+};
+
 struct TinyEncoder : ParityModel {
   models::EncoderClassifier& encoder = add<models::EncoderClassifier>("encoder", {.vocabulary = 3,
                                                                                   .embed_dim = 4,
@@ -239,6 +262,9 @@ ModelMaker lstm_model() {
 }
 ModelMaker gpt_model() {
   return maker<TinyGpt>(dist::every<models::Block>());
+}
+ModelMaker convolution_model(bool frozen_backbone) {
+  return maker<TinyConvolutions>(dist::every<Backbone>(), frozen_backbone);
 }
 ModelMaker encoder_model(bool checkpointed) {
   return maker<TinyEncoder>(dist::every<nn::TransformerEncoderLayer>(), checkpointed);
