@@ -1,5 +1,6 @@
 #include "autograd/functions/images/batch_norm.h"
 
+#include "autograd/functions/elementwise/activation.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/cast.h"
 #include "autograd/functions/elementwise/unary.h"
@@ -211,6 +212,14 @@ Variable batch_norm_relu(const Variable& x, const Tensor& running_mean, const Te
                          double epsilon) {
   return normalize("batch_norm_relu", x, running_mean, running_var, weight, bias, training, momentum, epsilon,
                    true);
+}
+
+Variable batch_norm_add_relu(const Variable& x, const Variable& added, const Tensor& running_mean,
+                             const Tensor& running_var, const Variable& weight, const Variable& bias,
+                             bool training, double momentum, double epsilon) {
+  return relu(normalize("batch_norm_add_relu", x, running_mean, running_var, weight, bias, training, momentum,
+                        epsilon, false) +
+              added);
 }
 
 Variable sync_batch_norm(const Variable& x, const Tensor& running_mean, const Tensor& running_var,
