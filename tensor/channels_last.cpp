@@ -15,12 +15,25 @@ bool is_channels_last(const Tensor& x) {
   return shape[0] == 1 || strides[0] == expected;
 }
 
+Tensor channels_innermost(const Tensor& x) {
+  Shape order{0};
+  for (int i = 2; i < x.ndim(); ++i) order.push_back(i);
+  order.push_back(1);
+  return x.permute(order);
+}
+
+Tensor channels_second(const Tensor& x) {
+  Shape order{0, x.ndim() - 1};
+  for (int i = 2; i < x.ndim(); ++i) order.push_back(i - 1);
+  return x.permute(order);
+}
+
 Tensor empty_in_layout(bool channels_last, const Shape& shape, DType dtype, Device device) {
   if (!channels_last) return Tensor::empty(shape, dtype, device);
-  Shape stored{shape[0]}, order{0, shape.ndim() - 1};
-  for (int i = 2; i < shape.ndim(); ++i) stored.push_back(shape[i]), order.push_back(i - 1);
+  Shape stored{shape[0]};
+  for (int i = 2; i < shape.ndim(); ++i) stored.push_back(shape[i]);
   stored.push_back(shape[1]);
-  return Tensor::empty(stored, dtype, device).permute(order);
+  return channels_second(Tensor::empty(stored, dtype, device));
 }
 
 Tensor in_layout(bool channels_last, const Tensor& x) {

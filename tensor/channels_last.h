@@ -8,6 +8,13 @@ namespace tessera {
 /// `channels_last`. Convolutions, pooling and batch norm keep this layout.
 bool is_channels_last(const Tensor& x);
 
+/// x (N, C, spatial...) as a view (N, spatial..., C), which is contiguous for a channels-last x; and such a view
+/// as (N, C, spatial...) again.
+/// @{
+Tensor channels_innermost(const Tensor& x);
+Tensor channels_second(const Tensor& x);
+/// @}
+
 /// Uninitialised, of shape (N, C, spatial...): in channels-last layout, or contiguous.
 Tensor empty_in_layout(bool channels_last, const Shape& shape, DType dtype, Device device);
 

@@ -1,6 +1,7 @@
 #include "nn/layers/batch_norm.h"
 
 #include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/unary.h"
 #include "autograd/recompute/first_run.h"
 #include "tensor/ops/creation/creation.h"
@@ -41,16 +42,22 @@ std::string BatchNorm<dims>::describe_options() const {
 
 template <int dims>
 Variable BatchNorm<dims>::forward(const Variable& x) const {
-  return run(x, false);
+  return run(x, {}, false);
 }
 
 template <int dims>
 Variable BatchNorm<dims>::norm_relu(const Variable& x) const {
-  return this->call(rerunnable([this](const Variable& in) { return run(in, true); }), x);
+  return this->call(rerunnable([this](const Variable& in) { return run(in, {}, true); }), x);
 }
 
 template <int dims>
-Variable BatchNorm<dims>::run(const Variable& x, bool with_relu) const {
+Variable BatchNorm<dims>::norm_add_relu(const Variable& x, const Variable& added) const {
+  return this->call(
+      rerunnable([this](const Variable& in, const Variable& plus) { return run(in, plus, true); }), x, added);
+}
+
+template <int dims>
+Variable BatchNorm<dims>::run(const Variable& x, const Variable& added, bool with_relu) const {
   const bool has_rank = x.ndim() == dims + 2 || (dims == 1 && x.ndim() == 2);
   require<ShapeError>(has_rank && x.size(1) == this->o.num_features, "nn::", kind(), " '", this->full_name(),
                       "': expected an input of ",
@@ -61,17 +68,16 @@ Variable BatchNorm<dims>::run(const Variable& x, bool with_relu) const {
   const Variable w = or_undefined(weight), b = or_undefined(bias);
   const Tensor mean = value_of(running_mean), variance = value_of(running_var);
   const double epsilon = this->o.epsilon;
-  if (!this->is_training()) {
-    const auto norm = with_relu ? &batch_norm_relu : &batch_norm;
-    return norm(x, mean, variance, w, b, false, 0, epsilon);
-  }
+  const auto normalized = [&](bool training, double momentum) {
+    if (added.defined())
+      return batch_norm_add_relu(x, added, mean, variance, w, b, training, momentum, epsilon);
+    return (with_relu ? &batch_norm_relu : &batch_norm)(x, mean, variance, w, b, training, momentum, epsilon);
+  };
+  if (!this->is_training()) return normalized(false, 0);
   const double momentum = count_call(num_batches_tracked, this->o.momentum, x);
-  if (ranks) {
-    const Variable y = sync_batch_norm(x, mean, variance, w, b, ranks, momentum, epsilon);
-    return with_relu ? relu(y) : y;
-  }
-  const auto norm = with_relu ? &batch_norm_relu : &batch_norm;
-  return norm(x, mean, variance, w, b, true, momentum, epsilon);
+  if (!ranks) return normalized(true, momentum);
+  const Variable y = sync_batch_norm(x, mean, variance, w, b, ranks, momentum, epsilon);
+  return added.defined() ? relu(y + added) : with_relu ? relu(y) : y;
 }
 
 template <int dims>

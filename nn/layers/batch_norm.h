@@ -16,6 +16,7 @@ struct BatchNormOptions {
   std::optional<double> momentum = 0.1;
   bool affine = true;               ///< whether there are a weight and a bias
   bool track_running_stats = true;  ///< whether evaluation reads running statistics, else those of its input
+  init::Initializer weight_init = init::ones();  ///< the initial weight
 };
 
 /// A layer with statistics over the batch, which ranks may take together.
@@ -35,10 +36,10 @@ class BatchStatistics {
 /// number of channels, ValueError in training for one value per channel.
 template <int dims>
 struct BatchNorm : Layer<BatchNorm<dims>, BatchNormOptions>, BatchStatistics {
-  /// (C); null for a layer without one. Initially ones and zeros.
+  /// (C); null for a layer without one. Initially `weight_init` and zeros.
   /// @{
   Variable* weight =
-      this->o.affine ? &this->parameter("weight", {this->o.num_features}, init::ones()) : nullptr;
+      this->o.affine ? &this->parameter("weight", {this->o.num_features}, this->o.weight_init) : nullptr;
   Variable* bias = this->o.affine ? &this->parameter("bias", {this->o.num_features}, init::zeros()) : nullptr;
   /// @}
   /// (C), buffers, initially zeros and ones; null without `track_running_stats`. The variance is over n - 1.
@@ -66,11 +67,14 @@ struct BatchNorm : Layer<BatchNorm<dims>, BatchNormOptions>, BatchStatistics {
   /// max(norm(x), 0) in the same pass: a norm and the ReLU that follows. Not for statistics over ranks, where
   /// it is the norm and then relu.
   Variable norm_relu(const Variable& x) const;
+  /// max(norm(x) + added, 0), the end of a residual block; in one pass as `norm_relu`.
+  Variable norm_add_relu(const Variable& x, const Variable& added) const;
   /// Running mean 0, running variance 1, no calls.
   void reset_running_stats() const;
 
  private:
-  Variable run(const Variable& x, bool with_relu) const;
+  /// The norm, with `added`, if it is defined, and then, `with_relu`, relu.
+  Variable run(const Variable& x, const Variable& added, bool with_relu) const;
 };
 /// The batch norms by PyTorch's names.
 /// @{

@@ -24,10 +24,11 @@ struct BatchNormGradients {
   /// @{
   Tensor x, weight, bias;
   /// @}
+  Tensor added = {};  ///< that of the tensor that was added before the relu; x's shape and dtype
 };
 /// The bytes of its tensors that are defined.
 inline int64_t operand_bytes(const BatchNormGradients& g) {
-  return bytes_of_operands(g.x, g.weight, g.bias);
+  return bytes_of_operands(g.x, g.weight, g.bias, g.added);
 }
 
 }  // namespace tessera::ops

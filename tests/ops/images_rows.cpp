@@ -85,6 +85,8 @@ std::vector<OpRow> images_rows() {
           "batch_norm", [](const CaseInputs& g) { return normalized(g, batch_norm); }, norms),
       row(
           "batch_norm_relu", [](const CaseInputs& g) { return normalized(g, batch_norm_relu); }, norms),
+      {.name = "batch_norm_add_relu", .tested_in = "tests/nn/layers/channels_last_test.cpp"},
+      {.name = "channels_last", .tested_in = "tests/nn/layers/channels_last_test.cpp"},
       {.name = "sync_batch_norm", .tested_in = "tests/dist/batch_norm_test.cpp"},
       row("max_pool1d", [](const CaseInputs& g) { return max_pooled(g, max_pool1d); }),
       row("max_pool2d", [](const CaseInputs& g) { return max_pooled(g, max_pool2d); }),

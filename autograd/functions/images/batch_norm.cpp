@@ -1,12 +1,15 @@
 #include "autograd/functions/images/batch_norm.h"
 
+#include "autograd/functions/elementwise/activation.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/cast.h"
 #include "autograd/functions/elementwise/unary.h"
+#include "autograd/functions/images/rearranging.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/view.h"
 #include "autograd/recompute/first_run.h"
 #include "autograd/record.h"
+#include "tensor/channels_last.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/elementwise/unary.h"
@@ -56,9 +59,10 @@ struct Norm {
 };
 
 /// The backward in differentiable functions, from x, for create_graph. With g = dy weight and h = (x - mean)
-/// r: dx = r (g - mean(g) - h mean(g h)); constant statistics have the first term only.
+/// r: dx = r (g - mean(g) - h mean(g h)); constant statistics have the first term only. With the result `y`
+/// of a norm that added a tensor, the fourth gradient is that tensor's.
 Gradients composed_backward(const Saved& s, const Norm& norm, const Variable& dy, const Wanted& wanted,
-                            DType bias_dtype) {
+                            DType bias_dtype, const Tensor& y = {}) {
   const Variable x = s[0], weight = s[1], bias = s[2];
   const Shape over = axes_of(x);
   Variable centre, r;
@@ -72,13 +76,17 @@ Gradients composed_backward(const Saved& s, const Norm& norm, const Variable& dy
   const Variable h = centre * r;
   Variable passed = dy;
   if (norm.relu) {
-    Tensor y = h.value();
-    if (weight.defined()) y = ops::mul(y, along_channels(weight.value(), x).value());
-    if (bias.defined()) y = ops::add(y, along_channels(bias.value(), x).value());
-    passed = dy * Variable(ops::cast(ops::greater(y, 0), dy.dtype()));
+    Tensor sign = y;
+    if (!sign.defined()) {
+      sign = h.value();
+      if (weight.defined()) sign = ops::mul(sign, along_channels(weight.value(), x).value());
+      if (bias.defined()) sign = ops::add(sign, along_channels(bias.value(), x).value());
+    }
+    passed = dy * Variable(ops::cast(ops::greater(sign, 0), dy.dtype()));
   }
   const Variable g = weight.defined() ? passed * along_channels(weight, x) : passed;
-  Gradients gradients(3);
+  Gradients gradients(y.defined() ? 4 : 3);
+  if (y.defined() && wanted[3]) gradients[3] = passed;
   if (wanted[0])
     gradients[0] = cast(
         norm.by_statistics ? r * (g - mean(g, over, true) - h * mean(g * h, over, true)) : r * g, x.dtype());
@@ -87,44 +95,63 @@ Gradients composed_backward(const Saved& s, const Norm& norm, const Variable& dy
   return gradients;
 }
 
-/// Records y = norm(x) with the statistics given.
+/// The rule of a norm, or, where a tensor was `added`, of that and relu.
+struct NormRule {
+  Norm norm;
+  DType bias_dtype;
+  bool added;
+
+  Gradients operator()(Saved& s, const Incoming& dy, const Wanted& wanted) const {
+    const Tensor y = added ? s.tensor(5) : Tensor();
+    if (grad_mode()) return composed_backward(s, norm, dy[0], wanted, bias_dtype, y);
+    const ops::BatchNormGradients g = ops::batch_norm_backward(dy[0].value(), s.tensor(0), s.tensor(1),
+                                                               s.tensor(2), s.tensor(3), s.tensor(4),
+                                                               {.x = wanted[0],
+                                                                .weight = wanted[1],
+                                                                .bias = wanted[2],
+                                                                .relu = norm.relu,
+                                                                .by_statistics = norm.by_statistics,
+                                                                .y = y});
+    if (added)
+      return {Variable(g.x), Variable(g.weight), Variable(g.bias),
+              wanted[3] ? Variable(g.added) : Variable()};
+    return {Variable(g.x), Variable(g.weight), Variable(g.bias)};
+  }
+};
+
+/// Records y = norm(x), or relu(norm(x) + added), with the statistics given.
 Variable record_norm(const char* name, const Variable& x, const Variable& weight, const Variable& bias,
-                     const Norm& norm, const Tensor& y, const Tensor& mean, const Tensor& rstd) {
-  return record(name, y, {x, weight, bias}, saved(x, weight, saved_if(norm.relu, bias), mean, rstd),
-                [norm, bias_dtype = bias.defined() ? bias.dtype() : f32](Saved& s, const Incoming& dy,
-                                                                         const Wanted& wanted) -> Gradients {
-                  if (grad_mode()) return composed_backward(s, norm, dy[0], wanted, bias_dtype);
-                  const ops::BatchNormGradients g = ops::batch_norm_backward(
-                      dy[0].value(), s.tensor(0), s.tensor(1), s.tensor(2), s.tensor(3), s.tensor(4),
-                      {.x = wanted[0],
-                       .weight = wanted[1],
-                       .bias = wanted[2],
-                       .relu = norm.relu,
-                       .by_statistics = norm.by_statistics});
-                  return {Variable(g.x), Variable(g.weight), Variable(g.bias)};
-                });
+                     const Variable& added, const Norm& norm, const Tensor& y, const Tensor& mean,
+                     const Tensor& rstd) {
+  const NormRule rule{norm, bias.defined() ? bias.dtype() : f32, added.defined()};
+  const bool reads_bias = norm.relu && !added.defined();
+  if (added.defined())
+    return record(name, y, {x, weight, bias, added},
+                  saved(x, weight, saved_if(reads_bias, bias), mean, rstd, saved_output(0)), rule);
+  return record(name, y, {x, weight, bias}, saved(x, weight, saved_if(reads_bias, bias), mean, rstd), rule);
 }
 
 Variable normalize(const char* name, const Variable& x, const Tensor& running_mean, const Tensor& running_var,
                    const Variable& weight, const Variable& bias, bool training, double momentum,
-                   double epsilon, bool relu) {
+                   double epsilon, bool relu, const Variable& added = {}) {
   const Tensor w = value_of(weight), b = value_of(bias);
   require<ValueError>(running_mean.defined() == running_var.defined(), name,
                       ": expected both running statistics or neither");
   if (training || !running_mean.defined()) {
-    const ops::BatchNormed out = ops::batch_norm(x.value(), w, b, {.epsilon = epsilon, .relu = relu});
+    const ops::BatchNormed out =
+        ops::batch_norm(x.value(), w, b, {.epsilon = epsilon, .relu = relu}, value_of(added));
     const double n = static_cast<double>(x.numel()) / static_cast<double>(std::max<int64_t>(1, x.size(1)));
     if (training) {
       update_running(running_mean, out.mean, momentum);
       if (running_var.defined()) update_running(running_var, unbiased(out.variance, n), momentum);
     }
-    return record_norm(name, x, weight, bias, {relu, true, epsilon}, out.y, out.mean, out.rstd);
+    return record_norm(name, x, weight, bias, added, {relu, true, epsilon}, out.y, out.mean, out.rstd);
   }
   const DType dtype = x.dtype() == f64 ? f64 : f32;
   const Tensor mean = ops::cast(running_mean, dtype).clone();  // later training changes the running mean
   const Tensor rstd = ops::rsqrt(ops::add(ops::cast(running_var, dtype), epsilon));
-  const Tensor y = ops::batch_norm_apply(x.value(), mean, rstd, w, b, relu);
-  return record_norm(name, x, weight, bias, {relu, false, epsilon}, y, mean, rstd);
+  const Tensor y = ops::batch_norm_apply(x.value(), mean, rstd, w, b, relu, value_of(added));
+  return record_norm(name, x, weight, bias, added, {relu, false, epsilon}, y, mean, rstd);
 }
 
 /// Statistics of all ranks, in f64: the number of values of a channel, and for each channel their mean and
@@ -211,6 +238,20 @@ Variable batch_norm_relu(const Variable& x, const Tensor& running_mean, const Te
                          double epsilon) {
   return normalize("batch_norm_relu", x, running_mean, running_var, weight, bias, training, momentum, epsilon,
                    true);
+}
+
+Variable batch_norm_add_relu(const Variable& x, const Variable& added, const Tensor& running_mean,
+                             const Tensor& running_var, const Variable& weight, const Variable& bias,
+                             bool training, double momentum, double epsilon) {
+  const char* const name = "batch_norm_add_relu";
+  require<ShapeError>(added.shape() == x.shape(), name, ": expected an added tensor of x's shape ", x.shape(),
+                      ", got ", added.shape());
+  if (is_channels_last(x.value()) && x.dtype() == added.dtype())
+    return normalize(name, x, running_mean, running_var, weight, bias, training, momentum, epsilon, true,
+                     channels_last(added));
+  return relu(
+      normalize(name, x, running_mean, running_var, weight, bias, training, momentum, epsilon, false) +
+      added);
 }
 
 Variable sync_batch_norm(const Variable& x, const Tensor& running_mean, const Tensor& running_var,

@@ -26,6 +26,12 @@ Variable batch_norm(const Variable& x, const Tensor& running_mean, const Tensor&
 Variable batch_norm_relu(const Variable& x, const Tensor& running_mean, const Tensor& running_var,
                          const Variable& weight = {}, const Variable& bias = {}, bool training = false,
                          double momentum = 0.1, double epsilon = 1e-5);
+/// max(batch_norm(...) + added, 0): the end of a residual block, `added` being of x's shape and dtype. Saves
+/// x, the result and two values per channel. Where x and `added` are in channels-last layout it is one pass.
+Variable batch_norm_add_relu(const Variable& x, const Variable& added, const Tensor& running_mean,
+                             const Tensor& running_var, const Variable& weight = {},
+                             const Variable& bias = {}, bool training = false, double momentum = 0.1,
+                             double epsilon = 1e-5);
 /// `batch_norm` in training with the statistics of the x of all ranks, which may have different N: as one
 /// process on the whole batch. Forward and backward each gather 2 C values from every rank. Gradients of
 /// weight and bias are those of this rank's x. Differentiable once: AutogradError with create_graph.

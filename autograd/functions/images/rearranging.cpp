@@ -3,6 +3,8 @@
 #include "autograd/functions/indexing/indexing.h"
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/view.h"
+#include "autograd/record.h"
+#include "tensor/channels_last.h"
 #include "tensor/ops/creation/creation.h"
 
 namespace tessera {
@@ -75,6 +77,14 @@ Variable channel_shuffle(const Variable& x, int64_t groups) {
   Shape split{x.size(0), groups, x.size(1) / groups, -1};
   if (x.numel() == 0) return x;
   return reshape(transpose(reshape(x, split), 1, 2), x.shape());
+}
+
+Variable channels_last(const Variable& x) {
+  require<ShapeError>(x.ndim() >= 3, "channels_last: expected x (N, C, ...) of 3 dimensions or more, got ",
+                      x);
+  if (is_channels_last(x.value())) return x;
+  return record("channels_last", in_layout(true, x.value()), {x}, saved(),
+                [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0]}; });
 }
 
 Variable pad(const Variable& x, const Shape& padding, PaddingMode mode, double value) {

@@ -15,6 +15,11 @@ Variable pixel_unshuffle(const Variable& x, int64_t downscale_factor);
 /// 2018). Throws ShapeError for groups that do not divide C.
 Variable channel_shuffle(const Variable& x, int64_t groups);
 
+/// The same values, laid out in memory as (N, spatial..., C): PyTorch's `channels_last`. Convolutions, batch
+/// norm and pooling keep this layout and are fastest in it. x itself where it has the layout. Throws
+/// ShapeError for fewer than 3 dimensions.
+Variable channels_last(const Variable& x);
+
 /// What `pad` puts around x.
 enum class PaddingMode : uint8_t {
   constant,   ///< a value

@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tensor/channels_last.h"
+#include "tensor/cpu/images/batch_norm_columns.h"
+#include "tensor/cpu/images/batch_norm_values.h"
 #include "tensor/cpu/loops/channel_rows.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/scratch.h"
@@ -39,24 +42,6 @@ struct Extents {
         length(channels == 0 || samples == 0 ? 0 : x.numel() / (samples * channels)) {}
   int64_t per_channel() const { return samples * length; }
 };
-
-template <class T>
-T* data_of(const Tensor& tensor) {
-  return tensor.defined() ? static_cast<T*>(tensor.raw_data()) : nullptr;
-}
-
-/// Value c of a vector (C) of T or of its accumulator; `otherwise` of an undefined one.
-template <class T>
-accumulator_of<T> value_at(const Tensor& tensor, int64_t c, double otherwise) {
-  using A = accumulator_of<T>;
-  if (!tensor.defined()) return static_cast<A>(otherwise);
-  if (tensor.dtype() == dtype_of<A>) return static_cast<const A*>(tensor.raw_data())[c];
-  return widen<A>(static_cast<const T*>(tensor.raw_data())[c]);
-}
-template <class A>
-void set_value(const Tensor& tensor, int64_t c, double value) {
-  if (tensor.defined()) static_cast<A*>(tensor.raw_data())[c] = static_cast<A>(value);
-}
 
 /// The segments of one channel, in blocks that stay in the first-level cache.
 template <class T>
@@ -95,17 +80,6 @@ template <class T>
 void store_result(const accumulator_of<T>* row, int64_t n, T* y) {
   if constexpr (!std::is_same_v<T, accumulator_of<T>>) narrow_contiguous(row, n, y);
 }
-
-/// The moments of blocks, merged in f64 (Chan et al. 1979).
-struct Moments {
-  double count = 0, mean = 0, squares = 0;
-  void merge(double n, double block_mean, double block_squares) {
-    const double total = count + n, delta = block_mean - mean;
-    mean += delta * n / total;
-    squares += block_squares + delta * delta * count * n / total;
-    count = total;
-  }
-};
 
 /// Values of one thread: a few blocks.
 template <class A>
@@ -249,6 +223,7 @@ void differentiate(const BatchNormBackwardCall& call, const ops::BatchNormGradie
 
 void batch_norm(const BatchNormCall& call, const ops::BatchNormed& out) {
   if (call.x.numel() == 0) return;
+  if (is_channels_last(call.x)) return batch_norm_columns(call, out);
   with_floating(call.x.dtype(), [&]<class T>(TypeTag<T>) { normalize<T>(call, out); });
 }
 
@@ -258,6 +233,7 @@ void batch_norm_backward(const BatchNormBackwardCall& call, const ops::BatchNorm
     if (out.bias.defined()) out.bias.zero();
     return;
   }
+  if (is_channels_last(call.x)) return batch_norm_columns_backward(call, out);
   with_floating(call.x.dtype(), [&]<class T>(TypeTag<T>) { differentiate<T>(call, out); });
 }
 

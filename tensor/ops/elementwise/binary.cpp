@@ -1,6 +1,7 @@
 #include "tensor/ops/elementwise/binary.h"
 
 #include "tensor/batched/rules.h"
+#include "tensor/channels_last.h"
 #include "tensor/cpu/elementwise/elementwise.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/elementwise/promotion.h"
@@ -62,6 +63,8 @@ Tensor binary(const char* name, BinaryOp op, const Tensor& a, const Tensor& b) {
   const Device device = common_device(name, {&a, &b});
   const DType type = promote(a.dtype(), b.dtype(), name);
   check_dtype(name, op, type);
+  if (is_channels_last(a) && is_channels_last(b) && a.shape() == b.shape())
+    return channels_second(binary(name, op, channels_innermost(a), channels_innermost(b)));
   const Shape shape = broadcast_shapes(a.shape(), b.shape(), name);
   Tensor out = Tensor::empty(shape, is_comparison(op) ? boolean : type, device);
   if (device.is_meta() || out.numel() == 0) return out;
@@ -82,6 +85,8 @@ Tensor binary(const char* name, BinaryOp op, const Tensor& x, const Scalar& scal
               bool scalar_first = false) {
   const Device device = common_device(name, {&x});
   check_scalar(name, op, x, scalar);
+  if (is_channels_last(x))
+    return channels_second(binary(name, op, channels_innermost(x), scalar, scalar_first));
   Tensor out = Tensor::empty(x.shape(), is_comparison(op) ? boolean : x.dtype(), device);
   scalar_kernel(device, op, x.dtype(), x, scalar, scalar_first, out);
   return out;

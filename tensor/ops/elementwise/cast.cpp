@@ -1,6 +1,7 @@
 #include "tensor/ops/elementwise/cast.h"
 
 #include "tensor/batched/rules.h"
+#include "tensor/channels_last.h"
 #include "tensor/cpu/elementwise/elementwise.h"
 #include "tensor/ops/elementwise/promotion.h"
 #include "tensor/ops/kernel.h"
@@ -16,6 +17,7 @@ constexpr Kernel<void(const Tensor&, const Tensor&)> cast_kernel{"cast", &kernel
 Tensor cast(const Tensor& x, DType dtype) {
   const Device device = common_device("cast", {&x});
   if (x.dtype() == dtype) return x;
+  if (is_channels_last(x)) return channels_second(cast(channels_innermost(x), dtype));
   Tensor out = Tensor::empty(x.shape(), dtype, device);
   cast_kernel(device, x, out);
   return out;

@@ -1,6 +1,7 @@
 #include "tensor/ops/elementwise/unary.h"
 
 #include "tensor/batched/rules.h"
+#include "tensor/channels_last.h"
 #include "tensor/cpu/elementwise/elementwise.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/promotion.h"
@@ -34,6 +35,7 @@ void check_dtype(UnaryOp op, const Tensor& x) {
 Tensor unary(UnaryOp op, const Tensor& x) {
   const Device device = common_device(name_of(op), {&x});
   check_dtype(op, x);
+  if (is_channels_last(x)) return channels_second(unary(op, channels_innermost(x)));
   Tensor out = Tensor::empty(x.shape(), is_predicate(op) ? boolean : x.dtype(), device);
   unary_kernel(device, op, x.dtype(), x, out);
   return out;

@@ -1,5 +1,6 @@
 #include "tensor/ops/images/batch_norm.h"
 
+#include "tensor/channels_last.h"
 #include "tensor/cpu/images/batch_norm.h"
 #include "tensor/ops/kernel.h"
 
@@ -16,6 +17,14 @@ constexpr Kernel<void(const BatchNormBackwardCall&, const BatchNormGradients&)> 
 
 Tensor contiguous(const Tensor& tensor) {
   return tensor.defined() ? tensor.contiguous() : tensor;
+}
+
+/// x as kernels take it: in channels-last layout where it has that, else contiguous.
+Tensor dense(const Tensor& x) {
+  return is_channels_last(x) ? x : x.contiguous();
+}
+Tensor empty_like(const Tensor& x) {
+  return empty_in_layout(is_channels_last(x), x.shape(), x.dtype(), x.device());
 }
 
 DType statistics_dtype(const Tensor& x) {
@@ -56,19 +65,32 @@ void require_several_values(const Tensor& x) {
                       values, "; x is ", describe(x));
 }
 
+/// A tensor like x, which is in channels-last layout.
+void check_like(const char* where, const char* name, const Tensor& tensor, const Tensor& x) {
+  if (!tensor.defined()) return;
+  common_device(where, {&x, &tensor});
+  require_same_dtype(where, {&x, &tensor});
+  require<ShapeError>(tensor.shape() == x.shape(), where, ": expected ", name, " of x's shape ", x.shape(),
+                      ", got ", tensor.shape());
+  require<ValueError>(is_channels_last(x) && is_channels_last(tensor), where, ": expected x and ", name,
+                      " in channels-last layout, got strides ", x.strides(), " and ", tensor.strides());
+}
+
 BatchNormed run(const Tensor& x, const Tensor& weight, const Tensor& bias, const BatchNormSettings& settings,
-                bool with_y) {
+                bool with_y, const Tensor& added = {}) {
   const Device device = check("batch_norm", x, weight, bias);
+  check_like("batch_norm", "an added tensor", added, x);
   BatchNormed out{{}, per_channel(x, device), per_channel(x, device), per_channel(x, device)};
-  if (with_y) out.y = Tensor::empty(x.shape(), x.dtype(), device);
+  if (with_y) out.y = empty_like(x);
   forward_kernel(device,
-                 {.x = x.contiguous(),
+                 {.x = dense(x),
                   .weight = contiguous(weight),
                   .bias = contiguous(bias),
                   .mean = {},
                   .rstd = {},
                   .epsilon = settings.epsilon,
-                  .relu = settings.relu},
+                  .relu = settings.relu,
+                  .added = added},
                  out);
   return out;
 }
@@ -76,10 +98,10 @@ BatchNormed run(const Tensor& x, const Tensor& weight, const Tensor& bias, const
 }  // namespace
 
 BatchNormed batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                       const BatchNormSettings& settings) {
+                       const BatchNormSettings& settings, const Tensor& added) {
   check("batch_norm", x, weight, bias);
   require_several_values(x);
-  return run(x, weight, bias, settings, true);
+  return run(x, weight, bias, settings, true, added);
 }
 
 BatchNormed batch_norm_statistics(const Tensor& x, double epsilon) {
@@ -92,19 +114,21 @@ BatchNormed batch_norm_statistics(const Tensor& x, double epsilon) {
 }
 
 Tensor batch_norm_apply(const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight,
-                        const Tensor& bias, bool relu) {
+                        const Tensor& bias, bool relu, const Tensor& added) {
   const char* where = "batch_norm";
   const Device device = check(where, x, weight, bias);
+  check_like(where, "an added tensor", added, x);
   check_per_channel(where, "mean", mean, x, true);
   check_per_channel(where, "rstd", rstd, x, true);
-  const BatchNormed out{Tensor::empty(x.shape(), x.dtype(), device), {}, {}, {}};
+  const BatchNormed out{empty_like(x), {}, {}, {}};
   forward_kernel(device,
-                 {.x = x.contiguous(),
+                 {.x = dense(x),
                   .weight = contiguous(weight),
                   .bias = contiguous(bias),
                   .mean = mean.contiguous(),
                   .rstd = rstd.contiguous(),
-                  .relu = relu},
+                  .relu = relu,
+                  .added = added},
                  out);
   return out.y;
 }
@@ -118,13 +142,15 @@ BatchNormGradients batch_norm_backward(const Tensor& dy, const Tensor& x, const 
   require<ShapeError>(dy.shape() == x.shape(), where, ": expected a gradient of x's shape ", x.shape(),
                       ", got ", dy.shape());
   BatchNormGradients out;
-  if (wanted.x) out.x = Tensor::empty(x.shape(), x.dtype(), device);
+  if (wanted.x) out.x = empty_like(x);
   if (wanted.weight) out.weight = per_channel(x, device);
   if (wanted.bias) out.bias = per_channel(x, device);
+  check_like(where, "the forward's result", wanted.y, x);
+  if (wanted.y.defined()) out.added = empty_like(x);
   const int64_t channels = std::max<int64_t>(1, x.shape()[1]);
   backward_kernel(device,
-                  {.dy = dy.contiguous(),
-                   .x = x.contiguous(),
+                  {.dy = in_layout(is_channels_last(x), dy),
+                   .x = dense(x),
                    .weight = contiguous(weight),
                    .bias = contiguous(bias),
                    .mean = mean.contiguous(),
@@ -133,7 +159,8 @@ BatchNormGradients batch_norm_backward(const Tensor& dy, const Tensor& x, const 
                    .sum_along = {},
                    .count = static_cast<double>(x.numel() / channels),
                    .relu = wanted.relu,
-                   .by_statistics = wanted.by_statistics},
+                   .by_statistics = wanted.by_statistics,
+                   .y = wanted.y},
                   out);
   return out;
 }
@@ -146,10 +173,10 @@ Tensor batch_norm_input_backward(const Tensor& dy, const Tensor& x, const Tensor
   require_same_dtype(where, {&x, &dy});
   check_per_channel(where, "sum_dy", sum_dy, x, true);
   check_per_channel(where, "sum_along", sum_along, x, true);
-  const BatchNormGradients out{Tensor::empty(x.shape(), x.dtype(), device), {}, {}};
+  const BatchNormGradients out{empty_like(x), {}, {}};
   backward_kernel(device,
-                  {.dy = dy.contiguous(),
-                   .x = x.contiguous(),
+                  {.dy = in_layout(is_channels_last(x), dy),
+                   .x = dense(x),
                    .weight = contiguous(weight),
                    .bias = contiguous(bias),
                    .mean = mean.contiguous(),

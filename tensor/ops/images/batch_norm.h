@@ -13,14 +13,15 @@ struct BatchNormSettings {
 /// Normalizes each channel of x (N, C, ...) by its mean and variance over all other dimensions (Ioffe and
 /// Szegedy 2015): y = (x - mean) / sqrt(variance + epsilon) * weight + bias. weight and bias are (C), of x's
 /// dtype or f32, and may be undefined. Throws ShapeError, DTypeError, and ValueError for a channel of fewer
-/// than two values.
+/// than two values. `added`, which may be undefined, is like x, in channels-last layout as x then is, and is
+/// added before the relu.
 BatchNormed batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                       const BatchNormSettings& settings = {});
+                       const BatchNormSettings& settings = {}, const Tensor& added = {});
 /// The mean, variance and rstd of x's channels, without y.
 BatchNormed batch_norm_statistics(const Tensor& x, double epsilon = 1e-5);
 /// y from a given mean and rstd (C), in f32 for the half types and otherwise in x's dtype.
 Tensor batch_norm_apply(const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight,
-                        const Tensor& bias, bool relu = false);
+                        const Tensor& bias, bool relu = false, const Tensor& added = {});
 
 /// What a backward of batch norm computes, and from what.
 struct BatchNormBackward {
@@ -31,6 +32,8 @@ struct BatchNormBackward {
   bool relu = false;  ///< that of the forward
   /// The mean and rstd are those of x, so x's gradient has their terms; else they are constants.
   bool by_statistics = true;
+  /// The forward's result where it added a tensor; the gradient at that is computed too.
+  Tensor y = {};
 };
 
 /// The gradients at x, weight and bias, from that at y and the forward's statistics. `weight` and `bias` are

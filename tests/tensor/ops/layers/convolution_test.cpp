@@ -5,10 +5,12 @@
 #include <random>
 
 #include "tensor/channels_last.h"
+#include "tensor/cpu/convolution/winograd.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/profile/cost.h"
+#include "tensor/threads/parallel.h"
 #include "tests/tensor/reference.h"
 #include "tests/tensor/test_values.h"
 
@@ -212,6 +214,86 @@ TEST_CASE("convolution: larger sizes, which are cut into blocks, agree with the 
         }
     }
   }
+}
+
+TEST_CASE(
+    "convolution: Winograd's tiles agree with plain loops, at random sizes and on every instruction set") {
+  std::mt19937_64 random(7);
+  const auto from = [&random](int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+  };
+  int taken = 0;
+  for (int i = 0; i < 60; ++i) {
+    const Shape shape{from(1, 3), 16 * from(2, 5), from(3, 13), from(3, 13)};
+    const int64_t out = 16 * from(2, 5), padding = from(0, 2);
+    const DType dtype = i % 3 == 2 ? bf16 : f32;
+    const Tensor x = random_tensor(shape, dtype, 100 + i),
+                 w = random_tensor({out, shape[1], 3, 3}, dtype, 200 + i);
+    const ConvolutionGeometry g = ops::convolution_geometry("test", 2, x, w, {}, 1, padding, 1, 1);
+    taken += kernels::cpu::winograd_takes(g);
+    const Tensor dy = random_tensor(g.y_shape(), dtype, 300 + i), bias = random_tensor({out}, dtype, 400 + i);
+    const PlainLoops expected(g, elements(x), elements(w), elements(dy));
+    for (const kernels::cpu::Isa isa : kernels::cpu::all_isas) {
+      if (!kernels::cpu::isa_available(isa)) continue;
+      const kernels::cpu::IsaScope scope(isa);
+      CAPTURE(i);
+      CAPTURE(kernels::cpu::name(isa));
+      const Tensor given = in_layout(true, x), incoming = in_layout(true, dy);
+      // Sums of up to 720 products below 1; the transforms multiply f32's rounding by about 10. A result of
+      // bf16 below 64 is rounded by at most 2^-3.
+      const double tolerance = dtype == f32 ? 2e-4 : 0x1p-3;
+      const Tensor y = ops::convolution(g, given, w);
+      CHECK(distance(y, expected.y) <= tolerance);
+      const Tensor with_bias = ops::convolution(g, given, w, bias);
+      CHECK(distance(with_bias.select(0, 0).select(0, 17), [&] {
+              std::vector<double> row;
+              for (int64_t p = 0; p < g.positions(); ++p)
+                row.push_back(expected.y[static_cast<size_t>(17 * g.positions() + p)] + elements(bias)[17]);
+              return row;
+            }()) <= tolerance);
+      CHECK(distance(ops::convolution_input_backward(g, incoming, w), expected.dx) <= tolerance);
+      const Tensor dw = Tensor::zeros(w.shape(), f32);
+      ops::convolution_weight_backward(g, incoming, given, dw);
+      CHECK(distance(dw, expected.dw) <= 2e-4);
+      ops::convolution_weight_backward(g, incoming, given, dw, true);
+      std::vector<double> twice = expected.dw;
+      for (double& value : twice) value *= 2;
+      CHECK(distance(dw, twice) <= 4e-4);
+    }
+  }
+  CHECK(taken > 30);
+}
+
+TEST_CASE("convolution: no number of threads changes a bit of a channels-last result or gradient") {
+  struct Size {
+    Shape x;
+    int64_t out, kernel, stride;
+  };
+  for (const Size& s :
+       {Size{{5, 64, 17, 15}, 96, 3, 1}, Size{{70, 32, 16, 16}, 64, 3, 1}, Size{{5, 64, 16, 16}, 96, 3, 2},
+        Size{{5, 64, 16, 16}, 96, 1, 2}, Size{{9, 3, 32, 32}, 64, 3, 1}, Size{{2, 256, 8, 8}, 256, 3, 1}})
+    for (const DType dtype : {f32, bf16}) {
+      const Tensor x = in_layout(true, random_tensor(s.x, dtype, 1)),
+                   w = random_tensor({s.out, s.x[1], s.kernel, s.kernel}, dtype, 2);
+      const ConvolutionGeometry g =
+          ops::convolution_geometry("test", 2, x, w, {}, s.stride, s.kernel / 2, 1, 1);
+      const Tensor dy = in_layout(true, random_tensor(g.y_shape(), dtype, 3));
+      const int before = num_threads();
+      std::vector<Tensor> first;
+      for (const int threads : {1, 2, 3, 7}) {
+        set_num_threads(threads);
+        const Tensor dw = Tensor::empty(w.shape(), f32);
+        ops::convolution_weight_backward(g, dy, x, dw);
+        const std::vector<Tensor> results{ops::convolution(g, x, w).contiguous(),
+                                          ops::convolution_input_backward(g, dy, w).contiguous(), dw};
+        if (first.empty()) first = results;
+        CAPTURE(to_string(s.x));
+        CAPTURE(to_string(dtype));
+        CAPTURE(threads);
+        for (size_t i = 0; i < 3; ++i) CHECK(same_bits(results[i], first[i]));
+      }
+      set_num_threads(before);
+    }
 }
 
 TEST_CASE("convolution: the same bits in every run at one number of threads") {
