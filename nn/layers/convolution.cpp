@@ -1,18 +1,8 @@
 #include "nn/layers/convolution.h"
 
-#include <algorithm>
 #include <cmath>
 
-#include "autograd/functions/indexing/indexing.h"
-
-namespace tessera::nn {
-
-std::string to_string(ConvPaddingMode mode) {
-  constexpr const char* names[] = {"zeros", "reflect", "replicate", "circular"};
-  return names[static_cast<int>(mode)];
-}
-
-namespace detail {
+namespace tessera::nn::detail {
 namespace {
 
 template <class Options>
@@ -51,37 +41,23 @@ void check_input(const Module& layer, int64_t channels, int ndim, const Variable
                       "; x is ", x);
 }
 
-/// The element of x, of an extent, that stands at position `at`, which may be outside.
-int64_t source_of(ConvPaddingMode mode, int64_t at, int64_t extent) {
-  if (mode == ConvPaddingMode::replicate) return std::clamp<int64_t>(at, 0, extent - 1);
-  if (mode == ConvPaddingMode::circular) return (at + extent) % extent;
-  return at < 0 ? -at : at < extent ? at : 2 * (extent - 1) - at;
-}
-
-/// x with `before` and `after` further elements along `dim`.
-Variable extended(const Module& layer, const Variable& x, int64_t dim, int64_t before, int64_t after,
-                  ConvPaddingMode mode) {
-  if (before == 0 && after == 0) return x;
-  const int64_t extent = x.size(dim), most = mode == ConvPaddingMode::reflect    ? extent - 1
-                                             : mode == ConvPaddingMode::circular ? extent
-                                                                                 : INT64_MAX;
-  require<ShapeError>(extent > 0 && std::max(before, after) <= most, layer.kind(), " '", layer.full_name(),
-                      "': ", to_string(mode), " padding of ", std::max(before, after),
-                      " is more than an extent of ", extent, " gives; x is ", x);
-  std::vector<int64_t> sources;
-  for (int64_t at = -before; at < extent + after; ++at) sources.push_back(source_of(mode, at, extent));
-  return index_select(x, dim, Tensor::from(sources).to(x.device()));
-}
-
 /// x with its padding, for a mode other than zeros.
-Variable padded(const Module& layer, const ConvOptions& o, int ndim, Variable x) {
-  for (int i = 0; i < ndim; ++i) {
-    const int64_t sum = entry(o.dilation, i) * (entry(o.kernel_size, i) - 1);
+Variable padded(const Module& layer, const ConvOptions& o, int ndim, const Variable& x) {
+  Shape amounts;  // from the last dimension on
+  for (int i = ndim - 1; i >= 0; --i) {
+    const int64_t sum = entry(o.dilation, i) * (entry(o.kernel_size, i) - 1), extent = x.size(i - ndim);
     const int64_t before = o.padding.is_same() ? sum / 2 : entry(o.padding.amounts(), i);
     const int64_t after = o.padding.is_same() ? sum - sum / 2 : before;
-    x = extended(layer, x, i - ndim, before, after, o.padding_mode);
+    const int64_t most = o.padding_mode == PaddingMode::reflect    ? extent - 1
+                         : o.padding_mode == PaddingMode::circular ? extent
+                                                                   : INT64_MAX;
+    require<ShapeError>((extent > 0 && after <= most) || after == 0, layer.kind(), " '", layer.full_name(),
+                        "': ", to_string(o.padding_mode), " padding of ", after,
+                        " is more than an extent of ", extent, " gives; x is ", x);
+    amounts.push_back(before);
+    amounts.push_back(after);
   }
-  return x;
+  return pad(x, amounts, o.padding_mode);
 }
 
 template <class Options>
@@ -131,7 +107,7 @@ init::Initializer bias_initializer(const init::Initializer& given, const Shape& 
 
 std::string describe(const ConvOptions& o) {
   return text_of(o) +
-         (o.padding_mode == ConvPaddingMode::zeros ? "" : text(", padding mode ", to_string(o.padding_mode)));
+         (o.padding_mode == PaddingMode::zeros ? "" : text(", padding mode ", to_string(o.padding_mode)));
 }
 
 std::string describe(const ConvTransposeOptions& o) {
@@ -141,7 +117,7 @@ std::string describe(const ConvTransposeOptions& o) {
 Variable run(const Module& layer, const ConvOptions& o, int ndim, const Variable& x, const Variable& weight,
              const Variable& bias) {
   check_input(layer, o.in_channels, ndim, x, weight);
-  const bool zeros = o.padding_mode == ConvPaddingMode::zeros;
+  const bool zeros = o.padding_mode == PaddingMode::zeros;
   const Variable in = zeros ? x : padded(layer, o, ndim, x);
   const ConvPadding padding = zeros ? o.padding : ConvPadding();
   if (ndim == 1) return conv1d(in, weight, bias, o.stride, padding, o.dilation, o.groups);
@@ -160,5 +136,5 @@ Variable run(const Module& layer, const ConvTransposeOptions& o, int ndim, const
   return with([](const auto&... a) { return conv_transpose3d(a...); });
 }
 
-}  // namespace detail
-}  // namespace tessera::nn
+}  // namespace tessera::nn::detail
+

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "autograd/functions/images/rearranging.h"
 #include "autograd/functions/layers/convolution.h"
 #include "nn/layer.h"
 
@@ -7,22 +8,17 @@
 /// entry stands for all spatial dimensions.
 namespace tessera::nn {
 
-/// What lies around x: zeros; x mirrored without its edge; its edge repeated; x repeated.
-enum class ConvPaddingMode : uint8_t { zeros, reflect, replicate, circular };
-/// The mode's name.
-std::string to_string(ConvPaddingMode mode);
-
 /// Options of Conv1d, Conv2d and Conv3d.
 struct ConvOptions {
-  int64_t in_channels = 0;                                ///< channels of the input, at least 1
-  int64_t out_channels = 0;                               ///< of the result
-  Shape kernel_size = 1;                                  ///< extents of a window
-  Shape stride = 1;                                       ///< between windows
-  ConvPadding padding = {};                               ///< amounts, "same" or "valid"
-  Shape dilation = 1;                                     ///< between the elements of a window
-  int64_t groups = 1;                                     ///< divides both numbers of channels
-  bool bias = true;                                       ///< whether a value is added for each channel
-  ConvPaddingMode padding_mode = ConvPaddingMode::zeros;  ///< what is taken as padding
+  int64_t in_channels = 0;                        ///< channels of the input, at least 1
+  int64_t out_channels = 0;                       ///< of the result
+  Shape kernel_size = 1;                          ///< extents of a window
+  Shape stride = 1;                               ///< between windows
+  ConvPadding padding = {};                       ///< amounts, "same" or "valid"
+  Shape dilation = 1;                             ///< between the elements of a window
+  int64_t groups = 1;                             ///< divides both numbers of channels
+  bool bias = true;                               ///< whether a value is added for each channel
+  PaddingMode padding_mode = PaddingMode::zeros;  ///< what is taken as padding
   /// PyTorch's default (a = sqrt 5): uniform within 1/sqrt(elements of a window over a group's channels).
   init::Initializer weight_init = init::kaiming_uniform(2.23606797749979);
   init::Initializer bias_init = {};  ///< undefined: uniform within the same bound
@@ -99,7 +95,7 @@ struct ConvolutionLayer : Layer<Derived, Options> {
     using ConvolutionLayer::ConvolutionLayer;                                                                \
     Conv##n##d(int64_t in_channels, int64_t out_channels, const Shape& kernel_size, const Shape& stride = 1, \
                const ConvPadding& padding = {}, const Shape& dilation = 1, int64_t groups = 1,               \
-               bool with_bias = true, ConvPaddingMode padding_mode = ConvPaddingMode::zeros)                 \
+               bool with_bias = true, PaddingMode padding_mode = PaddingMode::zeros)                         \
         : ConvolutionLayer(ConvOptions{in_channels, out_channels, kernel_size, stride, padding, dilation,    \
                                        groups, with_bias, padding_mode}) {}                                  \
   };                                                                                                         \

@@ -1,6 +1,7 @@
 #include "tensor/composed/einsum_plan.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "tensor/error.h"
 
@@ -113,6 +114,24 @@ EinsumNames sort_names(const std::string& a, const std::string& b, const std::st
   for (const char name : b)
     if (a.find(name) == std::string::npos) names.columns += name;
   return names;
+}
+
+EinsumPair cheapest_pair(const EinsumPlan& plan, const std::vector<std::string>& names) {
+  EinsumPair best{0, 1};
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < names.size(); ++i)
+    for (size_t j = i + 1; j < names.size(); ++j) {
+      double cost = 1;  // the extents of all names of both
+      std::string all = names[i];
+      for (const char name : names[j])
+        if (names[i].find(name) == std::string::npos) all += name;
+      for (const char name : all) cost *= static_cast<double>(plan.extent(name));
+      if (cost < least) {
+        least = cost;
+        best = {i, j};
+      }
+    }
+  return best;
 }
 
 }  // namespace tessera

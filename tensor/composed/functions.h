@@ -62,14 +62,14 @@ Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& 
 /// The sum of products that `equation` names, "bij,bjk->bik": letters are dimensions, those without a place
 /// in the result are summed over; a letter twice in one operand takes the diagonal; "..." stands for leading
 /// dimensions, which broadcast. Without "->" the result has the letters that occur once, in alphabetical
-/// order. The operands are multiplied from left to right, each product by one `bmm`. Throws ValueError for
+/// order. Of several operands the cheapest pair is multiplied first, each by one `bmm`. Throws ValueError for
 /// an equation that cannot be read or another number of operands, ShapeError for extents that differ.
 /// @{
 Tensor einsum(std::string_view equation, std::span<const Tensor> operands);
 Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands);
 /// @}
 /// The distances (sum |a_i - b_j|^p)^(1/p) between the rows of a (..., n, d) and those of b (..., m, d):
-/// (..., n, m). Takes the memory of n m d elements.
+/// (..., n, m); leading dimensions broadcast (tensor/ops/linalg/distance.h).
 Tensor cdist(const Tensor& a, const Tensor& b, double p = 2);
 /// The sum of the products along `dim` over the product of both norms, each at least `epsilon`.
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, double epsilon = 1e-8);

@@ -57,6 +57,12 @@ FAMILIES = [
     "images",
     "resampling",
     "weight_norm",
+    "special_function",
+    "arrangements",
+    "places",
+    "statistics",
+    "distance",
+    "einsum",
 ]
 
 

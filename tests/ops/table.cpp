@@ -27,6 +27,11 @@ std::vector<OpRow> images_rows();
 std::vector<OpRow> resampling_rows();
 std::vector<OpRow> weight_norm_rows();
 std::vector<OpRow> linalg_rows();
+std::vector<OpRow> special_function_rows();
+std::vector<OpRow> arrangements_rows();
+std::vector<OpRow> places_rows();
+std::vector<OpRow> statistics_rows();
+std::vector<OpRow> distance_rows();
 
 namespace {
 
@@ -60,6 +65,11 @@ std::vector<OpRow> all_rows() {
   append(table, resampling_rows());
   append(table, weight_norm_rows());
   append(table, linalg_rows());
+  append(table, special_function_rows());
+  append(table, arrangements_rows());
+  append(table, places_rows());
+  append(table, statistics_rows());
+  append(table, distance_rows());
   return table;
 }
 

@@ -13,10 +13,14 @@
 #include "autograd/functional/derivatives.h"
 #include "autograd/functional/transforms.h"
 #include "autograd/functions/composed.h"
+#include "autograd/functions/composed/arrangements.h"
+#include "autograd/functions/composed/places.h"
+#include "autograd/functions/composed/statistics.h"
 #include "autograd/functions/elementwise/activation.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/cast.h"
 #include "autograd/functions/elementwise/in_place.h"
+#include "autograd/functions/elementwise/special_function.h"
 #include "autograd/functions/elementwise/ternary.h"
 #include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/images/batch_norm.h"
@@ -33,12 +37,22 @@
 #include "autograd/functions/layers/loss.h"
 #include "autograd/functions/layers/normalization.h"
 #include "autograd/functions/layers/softmax.h"
+#include "autograd/functions/linalg/distance.h"
+#include "autograd/functions/linalg/factorizations.h"
+#include "autograd/functions/linalg/least_squares.h"
+#include "autograd/functions/linalg/solves.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/nondifferentiable.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
+#include "tensor/composed/distances.h"
+#include "tensor/composed/elementwise/special.h"
+#include "tensor/composed/indexing/places.h"
+#include "tensor/composed/linalg.h"
+#include "tensor/composed/shaping/arrangements.h"
+#include "tensor/composed/statistics/statistics.h"
 #include "tensor/functions.h"
 #include "tensor/index.h"
 #include "tensor/ops/creation/generator.h"
@@ -66,6 +80,10 @@ Parts parts_of(const std::vector<X>& list) {
 template <class X>
 Parts parts_of(const ValuesAndIndices<X>& both) {
   return {parts_of(both.values)[0], both.indices};
+}
+template <class X>
+Parts parts_of(const Extremes<X>& both) {
+  return {parts_of(both.min)[0], parts_of(both.max)[0]};
 }
 Parts parts_of(const Shape& shape) {
   return {Tensor::from(std::vector<int64_t>(shape.begin(), shape.end()))};

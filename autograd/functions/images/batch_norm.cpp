@@ -196,15 +196,25 @@ Tensor sum_over_ranks(RankStatistics& ranks, const Tensor& values) {
   return ops::cast(sum, values.dtype());
 }
 
+struct SyncRule;
+Gradients composed_sync_backward(const SyncRule& rule, Saved& s, const Variable& dy, const Wanted& wanted);
+
+/// The sum over the ranks of a vector as a differentiable function. Each rank's result depends on each rank's
+/// vector, so the gradient is the sum over the ranks again.
+Variable rank_sum(const std::shared_ptr<RankStatistics>& ranks, const Variable& values) {
+  return record(
+      "rank_sum", sum_over_ranks(*ranks, values.value()), {values}, saved(),
+      [ranks](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {rank_sum(ranks, dy[0])}; });
+}
+
 /// The rule of a norm over ranks: the two sums of a channel are those over all ranks.
 struct SyncRule {
   std::shared_ptr<RankStatistics> ranks;
-  double count;
+  double count, epsilon;
+  DType bias_dtype;
 
   Gradients operator()(Saved& s, const Incoming& dy, const Wanted& wanted) const {
-    require<AutogradError>(!grad_mode(),
-                           "sync_batch_norm: expected a backward without create_graph; second "
-                           "derivatives are those of batch_norm on one process");
+    if (grad_mode()) return composed_sync_backward(*this, s, dy[0], wanted);
     const Tensor x = s.tensor(0), weight = s.tensor(1), mean = s.tensor(2), rstd = s.tensor(3);
     const ops::BatchNormGradients own =
         ops::batch_norm_backward(dy[0].value(), x, weight, {}, mean, rstd, {.x = false});
@@ -223,6 +233,25 @@ struct SyncRule {
     return gradients;
   }
 };
+
+/// `composed_backward` with means over all ranks: for create_graph. Each rank exchanges the same four
+/// vectors, whichever gradients it wants.
+Gradients composed_sync_backward(const SyncRule& rule, Saved& s, const Variable& dy, const Wanted& wanted) {
+  const Variable x = s[0], weight = s[1];
+  const Shape over = axes_of(x);
+  const auto mean_of_ranks = [&](const Variable& values) {
+    return along_channels(rank_sum(rule.ranks, sum(values, over)) / rule.count, x);
+  };
+  const Variable centre = x - mean_of_ranks(x);
+  const Variable r = rsqrt(mean_of_ranks(square(centre)) + rule.epsilon), h = centre * r;
+  const Variable g = weight.defined() ? dy * along_channels(weight, x) : dy;
+  const Variable mean_g = mean_of_ranks(g), mean_along = mean_of_ranks(g * h);
+  Gradients gradients(3);
+  if (wanted[0]) gradients[0] = cast(r * (g - mean_g - h * mean_along), x.dtype());
+  if (wanted[1]) gradients[1] = cast(sum(dy * h, over), weight.dtype());
+  if (wanted[2]) gradients[2] = cast(sum(dy, over), rule.bias_dtype);
+  return gradients;
+}
 
 }  // namespace
 
@@ -273,7 +302,8 @@ Variable sync_batch_norm(const Variable& x, const Tensor& running_mean, const Te
   const Tensor rstd = ops::cast(ops::rsqrt(ops::add(all.variance, epsilon)), dtype);
   return record("sync_batch_norm",
                 ops::batch_norm_apply(x.value(), mean, rstd, value_of(weight), value_of(bias)),
-                {x, weight, bias}, saved(x, weight, mean, rstd), SyncRule{ranks, all.count});
+                {x, weight, bias}, saved(x, weight, mean, rstd),
+                SyncRule{ranks, all.count, epsilon, bias.defined() ? bias.dtype() : f32});
 }
 
 }  // namespace tessera

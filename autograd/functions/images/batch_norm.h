@@ -34,7 +34,8 @@ Variable batch_norm_add_relu(const Variable& x, const Variable& added, const Ten
                              double epsilon = 1e-5);
 /// `batch_norm` in training with the statistics of the x of all ranks, which may have different N: as one
 /// process on the whole batch. Forward and backward each gather 2 C values from every rank. Gradients of
-/// weight and bias are those of this rank's x. Differentiable once: AutogradError with create_graph.
+/// weight and bias are those of this rank's x. Differentiable to any order: a backward with create_graph
+/// gathers four vectors, and all ranks run it together, as every backward.
 Variable sync_batch_norm(const Variable& x, const Tensor& running_mean, const Tensor& running_var,
                          const Variable& weight, const Variable& bias,
                          const std::shared_ptr<RankStatistics>& ranks, double momentum = 0.1,

@@ -6,9 +6,11 @@
 #include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/images/batch_norm.h"
 #include "autograd/functions/images/pooling.h"
-#include "autograd/functions/layers/normalization.h"
+#include "autograd/functions/reduction.h"
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/view.h"
+#include "autograd/record.h"
+#include "tensor/ops/images/group_norm.h"
 #include "tensor/ops/reduction.h"
 #include "tensor/ops/shaping.h"
 
@@ -26,6 +28,33 @@ Variable beside_channels(const Variable& vector, const Variable& x) {
   Shape shape = Shape::filled(x.ndim() - 1, 1);
   shape[0] = x.size(1);
   return reshape(vector, shape);
+}
+
+Tensor value_of(const Variable& x) {
+  return x.defined() ? x.value() : Tensor();
+}
+
+/// The backward of a group norm in differentiable functions, for create_graph. With g = dy weight and h = (x
+/// - mean) r: dx = r (g - mean(g) - h mean(g h)), over each group.
+Gradients composed_backward(const Variable& x, const Variable& weight, int64_t num_groups, double epsilon,
+                            const Variable& dy, const Wanted& wanted, DType bias_dtype) {
+  if (x.numel() == 0) {
+    const auto zeros = [&](DType dtype) { return Variable(Tensor::zeros({x.size(1)}, dtype, x.device())); };
+    return {wanted[0] ? x * 0.0 : Variable(), wanted[1] ? zeros(weight.dtype()) : Variable(),
+            wanted[2] ? zeros(bias_dtype) : Variable()};
+  }
+  const Shape groups{x.size(0), num_groups, -1}, channels{x.size(0), x.size(1), -1};
+  const Variable values = reshape(x, groups), centre = values - mean(values, {2}, true);
+  const Variable r = rsqrt(mean(square(centre), {2}, true) + epsilon), h = centre * r;
+  const Variable g = reshape(weight.defined() ? dy * beside_channels(weight, x) : dy, groups);
+  Gradients gradients(3);
+  if (wanted[0])
+    gradients[0] =
+        cast(reshape(r * (g - mean(g, {2}, true) - h * mean(g * h, {2}, true)), x.shape()), x.dtype());
+  if (wanted[1])
+    gradients[1] = cast(sum(reshape(dy, channels) * reshape(h, channels), {0, 2}), weight.dtype());
+  if (wanted[2]) gradients[2] = cast(sum(reshape(dy, channels), {0, 2}), bias_dtype);
+  return gradients;
 }
 
 Tensor repeated(const Tensor& vector, int64_t n) {
@@ -50,11 +79,18 @@ Variable group_norm(const Variable& x, int64_t num_groups, const Variable& weigh
                       ": expected groups that divide the ", x.size(1), " channels, got ", num_groups);
   check_per_channel(where, "weight", weight, x);
   check_per_channel(where, "bias", bias, x);
-  const int64_t rows = x.size(0) * num_groups, n = rows == 0 ? 0 : x.numel() / rows;
-  Variable y = reshape(layer_norm(reshape(x, {rows, n}), {}, {}, epsilon), x.shape());
-  if (weight.defined()) y = y * beside_channels(weight, x);
-  if (bias.defined()) y = y + beside_channels(bias, x);
-  return y;
+  const ops::GroupNormed out =
+      ops::group_norm(x.value(), num_groups, value_of(weight), value_of(bias), epsilon);
+  return record(where, out.y, {x, weight, bias}, saved(x, weight, out.mean, out.rstd),
+                [num_groups, epsilon, bias_dtype = bias.defined() ? bias.dtype() : f32](
+                    Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+                  if (grad_mode())
+                    return composed_backward(s[0], s[1], num_groups, epsilon, dy[0], wanted, bias_dtype);
+                  const ops::GroupNormGradients g =
+                      ops::group_norm_backward(dy[0].value(), s.tensor(0), s.tensor(1), s.tensor(2),
+                                               s.tensor(3), wanted[0], wanted[1], wanted[2]);
+                  return {Variable(g.x), Variable(g.weight), Variable(g.bias)};
+                });
 }
 
 Variable instance_norm(const Variable& x, const Tensor& running_mean, const Tensor& running_var,

@@ -6,7 +6,8 @@
 namespace tessera {
 
 /// x (N, C, ...) normalized over each group of C / num_groups channels and all further dimensions, then times
-/// weight plus bias of each channel (Wu and He 2018). Throws ShapeError for groups that do not divide C.
+/// weight plus bias of each channel (Wu and He 2018), in one pass over memory. Saves x. Throws ShapeError for
+/// groups that do not divide C.
 Variable group_norm(const Variable& x, int64_t num_groups, const Variable& weight = {},
                     const Variable& bias = {}, double epsilon = 1e-5);
 

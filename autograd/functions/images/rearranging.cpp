@@ -47,6 +47,11 @@ void check_extent(int64_t n, int64_t before, int64_t after, PaddingMode mode) {
 
 }  // namespace
 
+std::string to_string(PaddingMode mode) {
+  constexpr const char* names[] = {"constant", "reflect", "replicate", "circular"};
+  return names[static_cast<int>(mode)];
+}
+
 Variable pixel_shuffle(const Variable& x, int64_t r) {
   const Shape first = leading("pixel_shuffle", x, r);
   const int64_t channels = x.size(-3), H = x.size(-2), W = x.size(-1);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "autograd/variable.h"
 
 /// Moving elements between channels and planes, and around planes. Nothing is saved but indices.
@@ -20,13 +23,16 @@ Variable channel_shuffle(const Variable& x, int64_t groups);
 /// ShapeError for fewer than 3 dimensions.
 Variable channels_last(const Variable& x);
 
-/// What `pad` puts around x.
+/// What `pad`, and a convolution with padding, put around x.
 enum class PaddingMode : uint8_t {
-  constant,   ///< a value
-  reflect,    ///< x mirrored at its border elements, which are not repeated
-  replicate,  ///< the border elements
-  circular    ///< x again, from its other end
+  constant,         ///< a value
+  reflect,          ///< x mirrored at its border elements, which are not repeated
+  replicate,        ///< the border elements
+  circular,         ///< x again, from its other end
+  zeros = constant  ///< the value 0, by the name that it has as an option of convolutions
 };
+/// "constant", "reflect", "replicate", "circular".
+std::string to_string(PaddingMode mode);
 
 /// torch.nn.functional.pad: `padding` lists the elements before and after the last dimension, then those of
 /// the one before it, and so on. A negative number removes elements (constant mode only). Throws ShapeError

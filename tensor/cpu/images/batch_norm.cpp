@@ -10,10 +10,7 @@
 
 #include "tensor/channels_last.h"
 #include "tensor/cpu/images/batch_norm_columns.h"
-#include "tensor/cpu/images/batch_norm_values.h"
-#include "tensor/cpu/loops/channel_rows.h"
-#include "tensor/cpu/loops/convert.h"
-#include "tensor/cpu/loops/scratch.h"
+#include "tensor/cpu/images/channel_blocks.h"
 #include "tensor/threads/parallel.h"
 #include "tensor/types/dtype_switch.h"
 
@@ -21,17 +18,8 @@ namespace tessera::kernels::cpu {
 namespace {
 
 constexpr int64_t grain_elements = 16384;
-constexpr int64_t block_elements = 2048;
 constexpr int64_t least_segment = 16;  ///< shorter ones are gathered
 constexpr int64_t gathered_channels = 16;
-
-template <class A>
-const ChannelRows<A>& channel_rows() {
-  if constexpr (std::is_same_v<A, float>)
-    return TESSERA_PER_ISA(channel_rows_f32)();
-  else
-    return TESSERA_PER_ISA(channel_rows_f64)();
-}
 
 /// Contiguous (N, C, L): channel c is N segments of L values, C L apart.
 struct Extents {
@@ -56,38 +44,6 @@ struct Segments {
       for (int64_t i = 0; i < length; i += block_elements)
         visit(s * stride + i, std::min(block_elements, length - i));
   }
-};
-
-/// A block as the type that is computed in: itself, or a widened copy in `buffer`.
-template <class T>
-const accumulator_of<T>* read(const T* x, int64_t n, accumulator_of<T>* buffer) {
-  if constexpr (std::is_same_v<T, accumulator_of<T>>) {
-    return x;
-  } else {
-    widen_contiguous(x, n, buffer);
-    return buffer;
-  }
-}
-/// Where a block of results is computed, and storing it.
-template <class T>
-accumulator_of<T>* result(T* y, accumulator_of<T>* buffer) {
-  if constexpr (std::is_same_v<T, accumulator_of<T>>)
-    return y;
-  else
-    return buffer;
-}
-template <class T>
-void store_result(const accumulator_of<T>* row, int64_t n, T* y) {
-  if constexpr (!std::is_same_v<T, accumulator_of<T>>) narrow_contiguous(row, n, y);
-}
-
-/// Values of one thread: a few blocks.
-template <class A>
-struct Buffers {
-  Scratch<A> memory{3 * block_elements};
-  A* x() const { return memory.get(); }
-  A* dy() const { return memory.get() + block_elements; }
-  A* out() const { return memory.get() + 2 * block_elements; }
 };
 
 /// Runs `channel(c, segments...)` for every channel, on the tensors themselves or, where segments are short,

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tensor/cpu/images/batch_norm_values.h"
+#include "tensor/cpu/images/channel_values.h"
 #include "tensor/cpu/loops/channel_columns.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/threads/parallel.h"

@@ -178,14 +178,33 @@ void add_any_rows(const Tensor& source, int64_t dim, const Tensor& index, const 
     add_rows<Source, T>(source, dim, index, out);
 }
 
-template <class T>
-void scatter_add_typed(const Tensor& source, const Tensor& index, const Tensor& out) {
+template <class T, class Combine>
+void scatter_combined(const Tensor& source, const Tensor& index, const Tensor& out, Combine combine) {
   using Sum = accumulator_of<T>;
   const T* from = static_cast<const T*>(source.raw_data());
   T* to = static_cast<T*>(out.raw_data());
   for_each_indexed(index, index.ndim() - 1, out, [&](int64_t element, int64_t offset) {
-    to[offset] = static_cast<T>(static_cast<Sum>(to[offset]) + static_cast<Sum>(from[element]));
+    to[offset] = static_cast<T>(combine(static_cast<Sum>(to[offset]), static_cast<Sum>(from[element])));
   });
+}
+
+/// `combine(element, value)` in the type that sums of `out` are in.
+template <class Combine>
+void scatter_by_dtype(const Tensor& source, const Tensor& index, const Tensor& out, Combine combine) {
+  switch (out.dtype()) {
+    case f64:
+      return scatter_combined<double>(source, index, out, combine);
+    case f32:
+      return scatter_combined<float>(source, index, out, combine);
+    case bf16:
+      return scatter_combined<bfloat16>(source, index, out, combine);
+    case f16:
+      return scatter_combined<float16>(source, index, out, combine);
+    case i64:
+      return scatter_combined<int64_t>(source, index, out, combine);
+    default:
+      return scatter_combined<int32_t>(source, index, out, combine);
+  }
 }
 
 }  // namespace
@@ -252,20 +271,11 @@ void scatter(const Tensor& source, const Tensor& index, const Tensor& out) {
 }
 
 void scatter_add(const Tensor& source, const Tensor& index, const Tensor& out) {
-  switch (out.dtype()) {
-    case f64:
-      return scatter_add_typed<double>(source, index, out);
-    case f32:
-      return scatter_add_typed<float>(source, index, out);
-    case bf16:
-      return scatter_add_typed<bfloat16>(source, index, out);
-    case f16:
-      return scatter_add_typed<float16>(source, index, out);
-    case i64:
-      return scatter_add_typed<int64_t>(source, index, out);
-    default:
-      return scatter_add_typed<int32_t>(source, index, out);
-  }
+  scatter_by_dtype(source, index, out, [](auto element, auto value) { return element + value; });
+}
+
+void scatter_multiply(const Tensor& source, const Tensor& index, const Tensor& out) {
+  scatter_by_dtype(source, index, out, [](auto element, auto value) { return element * value; });
 }
 
 }  // namespace tessera::kernels::cpu

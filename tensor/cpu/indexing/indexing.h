@@ -25,5 +25,7 @@ void scatter(const Tensor& source, const Tensor& index, const Tensor& out);
 
 /// The same with +=; narrow types round at each addition.
 void scatter_add(const Tensor& source, const Tensor& index, const Tensor& out);
+/// The same with a product.
+void scatter_multiply(const Tensor& source, const Tensor& index, const Tensor& out);
 
 }  // namespace tessera::kernels::cpu

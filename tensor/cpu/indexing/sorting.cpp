@@ -94,6 +94,27 @@ void cumsum_lines(const Tensor& x, const Tensor& out, int64_t dim) {
   });
 }
 
+template <class T>
+void running_extreme_lines(bool largest, const Tensor& x, const Tensor& indices, int64_t dim) {
+  using A = accumulator_of<T>;
+  const int64_t n = x.shape()[dim], x_step = x.strides()[dim], out_step = indices.strides()[dim];
+  const T* from = static_cast<const T*>(x.raw_data());
+  int64_t* to = indices.data<int64_t>();
+  for_each_line(x, indices, dim, [&](int64_t at, int64_t start) {
+    A best = widen<A>(from[at]);
+    int64_t best_index = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const A value = widen<A>(from[at + i * x_step]);
+      const bool better = largest ? value >= best : value <= best;
+      if (better || value != value) {
+        best = value;
+        best_index = i;
+      }
+      to[start + i * out_step] = best_index;
+    }
+  });
+}
+
 }  // namespace
 
 void sort(const Tensor& x, const Tensor& values, const Tensor& indices, int64_t dim, bool descending) {
@@ -104,6 +125,11 @@ void sort(const Tensor& x, const Tensor& values, const Tensor& indices, int64_t 
 void cumsum(const Tensor& x, const Tensor& out, int64_t dim) {
   if (x.numel() == 0) return;
   with_any(x.dtype(), [&]<class T>(TypeTag<T>) { cumsum_lines<T>(x, out, dim); });
+}
+
+void running_extreme(bool largest, const Tensor& x, const Tensor& indices, int64_t dim) {
+  if (x.numel() == 0) return;
+  with_any(x.dtype(), [&]<class T>(TypeTag<T>) { running_extreme_lines<T>(largest, x, indices, dim); });
 }
 
 }  // namespace tessera::kernels::cpu

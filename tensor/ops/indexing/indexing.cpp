@@ -3,6 +3,7 @@
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/indexing/indexing.h"
 #include "tensor/ops/creation/creation.h"
+#include "tensor/ops/indexing/scatter_multiply.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 
@@ -23,6 +24,12 @@ constexpr Kernel<void(const Tensor& source, const Tensor& index, const Tensor& o
     "scatter", &kernels::cpu::scatter, nullptr, batched::one_by_one<&kernels::cpu::scatter>};
 constexpr Kernel<void(const Tensor& source, const Tensor& index, const Tensor& out)> scatter_add_kernel{
     "scatter_add", &kernels::cpu::scatter_add, nullptr, batched::one_by_one<&kernels::cpu::scatter_add>};
+constexpr Kernel<void(const Tensor& source, const Tensor& index, const Tensor& out)> scatter_multiply_kernel{
+    "scatter_multiply", &kernels::cpu::scatter_multiply, nullptr,
+    batched::one_by_one<&kernels::cpu::scatter_multiply>};
+
+/// What `scatter` does with an element and the value for it.
+enum class Scattering : uint8_t { replace, add, multiply };
 
 void require_index(const char* where, const Tensor& index) {
   require<DTypeError>(index.dtype() == i64 || index.dtype() == i32, where,
@@ -76,10 +83,10 @@ int64_t check_along(const char* where, const Tensor& x, int64_t dim, const Tenso
 }
 
 void scatter_into(const char* where, const Tensor& out, int64_t dim, const Tensor& index,
-                  const Tensor& source, bool add) {
+                  const Tensor& source, Scattering how) {
   const Device device = common_device(where, {&out, &index, &source});
   require_same_dtype(where, {&out, &source});
-  require<DTypeError>(!add || (out.dtype() != u8 && out.dtype() != boolean), where,
+  require<DTypeError>(how == Scattering::replace || (out.dtype() != u8 && out.dtype() != boolean), where,
                       ": expected a dtype other than u8 and bool, got ", describe(out));
   dim = check_along(where, out, dim, index);
   require<ShapeError>(source.ndim() == index.ndim(), where,
@@ -96,7 +103,9 @@ void scatter_into(const char* where, const Tensor& out, int64_t dim, const Tenso
   // With `dim` last, different rows of the index write different elements.
   const Tensor ids = copy_if_overlapping(out, index).transpose(dim, -1).contiguous();
   check_kernel(device, where, ids, out.size(dim));
-  (add ? scatter_add_kernel : scatter_kernel)(
+  (how == Scattering::add        ? scatter_add_kernel
+   : how == Scattering::multiply ? scatter_multiply_kernel
+                                 : scatter_kernel)(
       device, copy_if_overlapping(out, values).transpose(dim, -1).contiguous(), ids, out.transpose(dim, -1));
   out.bump_version();
 }
@@ -171,34 +180,41 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   common_device("scatter", {&x, &index, &source});
   const Tensor out = x.clone();
-  scatter_into("scatter", out, dim, index, source, false);
+  scatter_into("scatter", out, dim, index, source, Scattering::replace);
   return out;
 }
 
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   common_device("scatter_add", {&x, &index, &source});
   const Tensor out = x.clone();
-  scatter_into("scatter_add", out, dim, index, source, true);
+  scatter_into("scatter_add", out, dim, index, source, Scattering::add);
+  return out;
+}
+
+Tensor scatter_multiply(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  common_device("scatter_multiply", {&x, &index, &source});
+  const Tensor out = x.clone();
+  scatter_into("scatter_multiply", out, dim, index, source, Scattering::multiply);
   return out;
 }
 
 void scatter_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  scatter_into("scatter_", x, dim, index, source, false);
+  scatter_into("scatter_", x, dim, index, source, Scattering::replace);
 }
 void scatter_(const Tensor& x, int64_t dim, const Tensor& index, const Scalar& value) {
   common_device("scatter_", {&x, &index});
   scatter_into("scatter_", x, dim, index, full({}, value, x.dtype(), x.device()).expand(index.shape()),
-               false);
+               Scattering::replace);
 }
 void scatter_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  scatter_into("scatter_add_", x, dim, index, source, true);
+  scatter_into("scatter_add_", x, dim, index, source, Scattering::add);
 }
 void index_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   index_add_out(x, dim, index, source);
 }
 
 void scatter_add_out(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source) {
-  scatter_into("scatter_add", out, dim, index, source, true);
+  scatter_into("scatter_add", out, dim, index, source, Scattering::add);
 }
 
 Tensor take_along(const Tensor& x, const Tensor& index, int64_t dim) {

@@ -9,6 +9,7 @@
 #include "tensor/ops/elementwise/ternary.h"
 #include "tensor/ops/elementwise/unary.h"
 #include "tensor/ops/indexing/indexing.h"
+#include "tensor/ops/indexing/running_extreme.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/ops/reduction.h"
 
@@ -19,6 +20,9 @@ constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, int64_t, bool
     "sort", &kernels::cpu::sort, nullptr, batched::along<&kernels::cpu::sort>};
 constexpr Kernel<void(const Tensor&, const Tensor&, int64_t)> cumsum_kernel{
     "cumsum", &kernels::cpu::cumsum, nullptr, batched::along<&kernels::cpu::cumsum>};
+constexpr Kernel<void(bool, const Tensor&, const Tensor&, int64_t)> running_extreme_kernel{
+    "running_extreme", &kernels::cpu::running_extreme, nullptr,
+    batched::along<&kernels::cpu::running_extreme>};
 
 /// The first `k` of the order along `dim`.
 Sorted first_of_order(const char* name, const Tensor& x, int64_t k, int64_t dim, bool descending) {
@@ -83,6 +87,15 @@ Tensor cumsum(const Tensor& x, int64_t dim) {
   Tensor result = Tensor::empty(x.shape(), is_floating(x.dtype()) ? x.dtype() : i64, device);
   cumsum_kernel(device, at_least_1d(x), at_least_1d(result), dim);
   return result;
+}
+
+Tensor running_extreme(const Tensor& x, int64_t dim, bool largest) {
+  const char* name = largest ? "cummax" : "cummin";
+  const Device device = common_device(name, {&x});
+  dim = normalize_dim(dim, x.ndim(), name);
+  Tensor indices = Tensor::empty(x.shape(), i64, device);
+  running_extreme_kernel(device, largest, at_least_1d(x), at_least_1d(indices), dim);
+  return indices;
 }
 
 }  // namespace tessera::ops

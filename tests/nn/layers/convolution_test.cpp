@@ -62,7 +62,7 @@ TEST_CASE("convolution layers: the functions of the same names, with the layer's
 }
 
 TEST_CASE("convolution layers: padding modes give PyTorch's values") {
-  const auto run = [](nn::ConvPaddingMode mode) {
+  const auto run = [](PaddingMode mode) {
     nn::Conv1d layer({.in_channels = 1,
                       .out_channels = 1,
                       .kernel_size = 3,
@@ -74,16 +74,16 @@ TEST_CASE("convolution layers: padding modes give PyTorch's values") {
     return values_of(layer(Tensor::from({1.0F, 2.0F, 3.0F, 4.0F}, {1, 1, 4})));
   };
   // torch.nn.Conv1d(1, 1, 3, padding=2, bias=False, padding_mode=...), weight 1, 10, 100
-  CHECK(run(nn::ConvPaddingMode::zeros) == std::vector<double>{100, 210, 321, 432, 43, 4});
-  CHECK(run(nn::ConvPaddingMode::reflect) == std::vector<double>{123, 212, 321, 432, 343, 234});
-  CHECK(run(nn::ConvPaddingMode::replicate) == std::vector<double>{111, 211, 321, 432, 443, 444});
-  CHECK(run(nn::ConvPaddingMode::circular) == std::vector<double>{143, 214, 321, 432, 143, 214});
+  CHECK(run(PaddingMode::zeros) == std::vector<double>{100, 210, 321, 432, 43, 4});
+  CHECK(run(PaddingMode::reflect) == std::vector<double>{123, 212, 321, 432, 343, 234});
+  CHECK(run(PaddingMode::replicate) == std::vector<double>{111, 211, 321, 432, 443, 444});
+  CHECK(run(PaddingMode::circular) == std::vector<double>{143, 214, 321, 432, 143, 214});
 
   nn::Conv2d layer({.in_channels = 1,
                     .out_channels = 1,
                     .kernel_size = {1, 3},
                     .padding = {0, 3},
-                    .padding_mode = nn::ConvPaddingMode::reflect});
+                    .padding_mode = PaddingMode::reflect});
   materialized(layer);
   CHECK_THROWS_WITH_AS(layer(waves({1, 1, 4, 3})),
                        doctest::Contains("reflect padding of 3 is more than an extent of 3 gives"),
