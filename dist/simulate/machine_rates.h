@@ -13,6 +13,9 @@ class World;
 struct LinkRates {
   double bytes_per_second = 0;  ///< that a rank sends
   double latency = 0;           ///< seconds from a send to its arrival, for a message without bytes
+  /// Links of one name are one: what a rank sends at the same time along several dimensions that have it
+  /// shares its rate. Empty: a link of its own.
+  std::string name = {};
 };
 
 /// How fast a machine is: what a prediction of time stands on. Rates are those of one rank.

@@ -72,6 +72,16 @@ void require_meta(const nn::LayerValues& values, const std::string& layer) {
                          "' has values; expected a model before nn::materialize");
 }
 
+/// Equal for equal choices.
+std::string key_of(const std::vector<nn::KeptOfLayer>& kept) {
+  std::string key;
+  for (const nn::KeptOfLayer& layer : kept) {
+    key += !layer.is_checkpointed ? 'a' : layer.offload ? 'o' : 'i';
+    for (const std::string& name : layer.keep) key += name + ",";
+  }
+  return key;
+}
+
 }  // namespace
 
 ModelProfile::ModelProfile(nn::LayeredModel model, nn::LayerValues inputs, std::vector<Tensor> targets)
@@ -122,56 +132,58 @@ void ModelProfile::profile_layers() {
 }
 
 const StageProfile& ModelProfile::stage(int64_t first, int64_t end,
-                                        const nn::ActivationCheckpointing& checkpointing) {
+                                        const nn::ActivationCheckpointing& checkpointing,
+                                        const std::vector<nn::KeptOfLayer>& kept) {
   require<ConfigError>(0 <= first && first < end && end <= std::ssize(layers_),
                        "profile of a stage: expected layers from 0 to ", layers_.size(), ", got [", first,
                        ", ", end, ")");
-  const StageKey key{first, end, checkpointing.interval, checkpointing.keep};
+  require<ConfigError>(kept.empty() || kept.size() == layers_.size(),
+                       "profile of a stage: expected what is kept of each of ", layers_.size(),
+                       " layers, got ", kept.size());
+  std::vector<nn::KeptOfLayer> own;
+  if (!kept.empty()) own.assign(kept.begin() + first, kept.begin() + end);
+  const StageKey key{first, end, checkpointing.interval, checkpointing.keep, key_of(own)};
   const auto known = stages_.find(key);
   if (known != stages_.end()) return known->second;
-  return stages_.emplace(key, run_stage(first, end, checkpointing)).first->second;
+  StageLayers stage{first, end, {model_.layers.begin() + first, model_.layers.begin() + end}};
+  if (!own.empty()) stage.layers = nn::checkpoint_layers(std::move(stage.layers), own);
+  stage.layers = nn::checkpoint_segments(std::move(stage.layers), checkpointing.interval, checkpointing.keep);
+  return stages_.emplace(key, run_stage(stage)).first->second;
 }
 
-StageProfile ModelProfile::run_stage(int64_t first, int64_t end,
-                                     const nn::ActivationCheckpointing& checkpointing) const {
+StageProfile ModelProfile::run_stage(const StageLayers& stage) const {
   StageProfile profile;
-  const nn::LayerValues& before = values_before(first);
-  profile.received = first > 0 ? bytes_of(before) : 0;
-  profile.received_back = end == std::ssize(model_.layers) ? 0 : bytes_of(values_before(end), true);
+  const nn::LayerValues& before = values_before(stage.first);
+  profile.received = stage.first > 0 ? bytes_of(before) : 0;
+  profile.received_back =
+      stage.end == std::ssize(model_.layers) ? 0 : bytes_of(values_before(stage.end), true);
   {
     const nn::MetaGradients gradients(model_);
-    run_backward(first, end, checkpointing, profile);
-    run_backward_in_halves(first, end, checkpointing, profile);
+    run_backward(stage, profile);
+    run_backward_in_halves(stage, profile);
   }
   // Without gradients before: the first backward makes them.
   StageProfile made;
   const auto remove_gradients = [this] { const nn::MetaGradients removed_at_its_end(model_); };
-  run_backward(first, end, checkpointing, made);
+  run_backward(stage, made);
   remove_gradients();
-  run_backward_in_halves(first, end, checkpointing, made);
+  run_backward_in_halves(stage, made);
   remove_gradients();
   profile.first_backward_peak = made.backward_peak;
   profile.first_backward_weight_peak = made.backward_weight_peak;
   return profile;
 }
 
-/// The values of a forward of layers [first, end) as their stage gets them.
+/// The values of a forward of layers from `first` on as their stage gets them.
 nn::LayerValues ModelProfile::stage_inputs(int64_t first) const {
   return first > 0 ? received(values_before(first)) : detached(values_before(first));
 }
 
-std::vector<nn::LayerSpec> ModelProfile::stage_layers(
-    int64_t first, int64_t end, const nn::ActivationCheckpointing& checkpointing) const {
-  return nn::checkpoint_segments({model_.layers.begin() + first, model_.layers.begin() + end},
-                                 checkpointing.interval, checkpointing.keep);
-}
-
-void ModelProfile::run_backward(int64_t first, int64_t end, const nn::ActivationCheckpointing& checkpointing,
-                                StageProfile& profile) const {
-  const std::vector<nn::LayerSpec> layers = stage_layers(first, end, checkpointing);
+void ModelProfile::run_backward(const StageLayers& of, StageProfile& profile) const {
   nn::MetaCount counting;
-  PipelineStage stage(0, layers);
-  const nn::LayerValues outputs = stage.forward(0, stage_inputs(first), random_context(), finish_of(end));
+  PipelineStage stage(0, of.layers);
+  const nn::LayerValues outputs =
+      stage.forward(0, stage_inputs(of.first), random_context(), finish_of(of.end));
   profile.forward_flops = counting.take_flops();
   profile.forward_peak = counting.take_peak();
   nn::LayerValues back = gradients_like(outputs);
@@ -182,14 +194,12 @@ void ModelProfile::run_backward(int64_t first, int64_t end, const nn::Activation
   profile.backward_peak = counting.take_peak();
 }
 
-void ModelProfile::run_backward_in_halves(int64_t first, int64_t end,
-                                          const nn::ActivationCheckpointing& checkpointing,
-                                          StageProfile& profile) const {
-  const std::vector<nn::LayerSpec> layers = stage_layers(first, end, checkpointing);
+void ModelProfile::run_backward_in_halves(const StageLayers& of, StageProfile& profile) const {
   nn::MetaCount counting;
-  PipelineStage stage(0, layers);
+  PipelineStage stage(0, of.layers);
   {
-    const nn::LayerValues outputs = stage.forward(0, stage_inputs(first), random_context(), finish_of(end));
+    const nn::LayerValues outputs =
+        stage.forward(0, stage_inputs(of.first), random_context(), finish_of(of.end));
     counting.take_flops();
     nn::LayerValues back = gradients_like(outputs);
     counting.take_peak();

@@ -8,6 +8,7 @@
 
 #include "dist/pipeline/partition/partition.h"
 #include "nn/layers/containers.h"
+#include "nn/sequence/checkpoint_layers.h"
 #include "nn/sequence/layer_spec.h"
 
 namespace tessera::dist {
@@ -76,8 +77,12 @@ class ModelProfile {
   /// The values that pass from layer `first - 1` to the next, or the model's inputs: shapes on meta.
   const nn::LayerValues& values_before(int64_t first) const { return values_[static_cast<size_t>(first)]; }
   /// Runs layers [first, end) on meta as a stage with activation checkpointing. Once for each of its
-  /// arguments; the loss belongs to the last layer.
-  const StageProfile& stage(int64_t first, int64_t end, const nn::ActivationCheckpointing& checkpointing);
+  /// arguments; the loss belongs to the last layer. `kept` is what is kept of each layer of the model; none:
+  /// of each all.
+  const StageProfile& stage(int64_t first, int64_t end, const nn::ActivationCheckpointing& checkpointing,
+                            const std::vector<nn::KeptOfLayer>& kept = {});
+  /// The model that it was made from.
+  const nn::LayeredModel& model() const { return model_; }
 
   /// Runs a micro-batch of a model with values `times` times, layer by layer on this thread's threads, and
   /// sets each layer's seconds to their median. Of layers that are equal in kind, parameters and FLOPs the
@@ -94,16 +99,17 @@ class ModelProfile {
   bool has_seconds() const { return has_seconds_; }
 
  private:
-  using StageKey = std::tuple<int64_t, int64_t, int64_t, std::vector<std::string>>;
+  using StageKey = std::tuple<int64_t, int64_t, int64_t, std::vector<std::string>, std::string>;
   void profile_layers();
-  StageProfile run_stage(int64_t first, int64_t end, const nn::ActivationCheckpointing& checkpointing) const;
-  void run_backward(int64_t first, int64_t end, const nn::ActivationCheckpointing& checkpointing,
-                    StageProfile& profile) const;
-  void run_backward_in_halves(int64_t first, int64_t end, const nn::ActivationCheckpointing& checkpointing,
-                              StageProfile& profile) const;
+  /// The layers of a stage, checkpointed.
+  struct StageLayers {
+    int64_t first, end;
+    std::vector<nn::LayerSpec> layers;
+  };
+  StageProfile run_stage(const StageLayers& stage) const;
+  void run_backward(const StageLayers& of, StageProfile& profile) const;
+  void run_backward_in_halves(const StageLayers& of, StageProfile& profile) const;
   nn::LayerValues stage_inputs(int64_t first) const;
-  std::vector<nn::LayerSpec> stage_layers(int64_t first, int64_t end,
-                                          const nn::ActivationCheckpointing& checkpointing) const;
   std::function<nn::LayerValues(const nn::LayerValues&)> finish_of(int64_t end) const;
 
   nn::LayeredModel model_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "dist/simulate/activation_budget.h"
 #include "dist/simulate/stage_plan.h"
 #include "tensor/error.h"
 #include "tensor/number_text.h"
@@ -28,6 +29,8 @@ void check_options(const SearchOptions& o, const MachineRates& rates, size_t mos
   require<ConfigError>(most >= 1, "search: expected at least 1 plan to find, got ", most);
   require<ConfigError>(o.memory_bytes >= 0, "search: expected a memory of 0 or more bytes, got ",
                        o.memory_bytes);
+  require<ConfigError>(o.most_chunks >= 1, "search: expected at least 1 chunk on a rank, got ",
+                       o.most_chunks);
   require<ConfigError>(!o.checkpointing.empty() && o.most_stages >= 1 && o.most_micro_batches >= 1,
                        "search: expected at least 1 way to keep activations, 1 stage and 1 micro-batch, got ",
                        o.checkpointing.size(), ", ", o.most_stages, " and ", o.most_micro_batches);
@@ -67,8 +70,11 @@ std::vector<Layout> layouts_of(const SearchOptions& o, int64_t layers) {
 MachineRates rates_of(const MachineRates& machine, const SearchOptions& o, const Layout& layout) {
   MachineRates rates = machine;
   const int64_t node = ranks_of_node(o);
+  // A rank's way out of its node is one, whatever crosses it.
+  LinkRates between_nodes = o.between_nodes;
+  if (between_nodes.name.empty()) between_nodes.name = "between nodes";
   const auto set = [&](const char* dimension, int64_t reach) {
-    if (node % reach != 0) rates.links[dimension] = o.between_nodes;
+    if (node % reach != 0) rates.links[dimension] = between_nodes;
   };
   set("shard", layout.shards);
   set("replica", int64_t{1} * layout.shards * layout.replicas);
@@ -86,15 +92,20 @@ std::vector<int64_t> sizes_of(const SearchOptions& o, int64_t samples) {
   return sizes;
 }
 
-std::vector<ScheduleKind> schedules_of(const Layout& layout, int64_t layers) {
-  if (layout.stages == 1) return {ScheduleKind::one_f_one_b};
-  std::vector<ScheduleKind> kinds;
+/// A schedule with its chunks; 0 where the kind has one number of them.
+using Schedule = std::pair<ScheduleKind, int>;
+
+std::vector<Schedule> schedules_of(const SearchOptions& o, const Layout& layout, int64_t layers) {
+  if (layout.stages == 1) return {{ScheduleKind::one_f_one_b, 0}};
+  std::vector<Schedule> schedules;
   for (const ScheduleKind kind : schedule_kinds) {
-    const bool has_chunks = kind == ScheduleKind::interleaved || kind == ScheduleKind::breadth_first ||
-                            kind == ScheduleKind::zb_v;
-    if (!has_chunks || 2 * layout.stages <= layers) kinds.push_back(kind);
+    const bool has_chunks = kind == ScheduleKind::interleaved || kind == ScheduleKind::breadth_first;
+    const int least = has_chunks || kind == ScheduleKind::zb_v ? 2 : 1;
+    const int most = has_chunks ? o.most_chunks : std::min(least, o.most_chunks);
+    for (int chunks = least; chunks <= most && int64_t{1} * chunks * layout.stages <= layers; ++chunks)
+      schedules.emplace_back(kind, has_chunks ? chunks : 0);
   }
-  return kinds;
+  return schedules;
 }
 
 /// The seconds that the rank with most to compute needs, whatever it waits for.
@@ -133,12 +144,62 @@ class Search {
       tried.fits = fits(tried.peak_bytes);
       if (tried.fits) keep({candidate, size, std::move(step)});
     }
+    const bool keeps_all = candidate.checkpointing.interval == 0;
+    if (!tried.fits && !tried.is_bound && keeps_all && o_.plans_activations && !model.has_seconds())
+      too_large_.push_back({candidate, size, rates, &model, tried.seconds, tried.peak_bytes});
     result.tried.push_back(std::move(tried));
+  }
+
+  /// Plans the activations of those that would be fast if they fitted, the fastest first.
+  void plan_too_large() {
+    constexpr int most_plans = 16;
+    std::stable_sort(too_large_.begin(), too_large_.end(),
+                     [](const TooLarge& a, const TooLarge& b) { return a.seconds < b.seconds; });
+    int plans = 0;
+    for (const TooLarge& each : too_large_) {
+      const bool is_slow = result.best.size() >= most_ && each.seconds >= result.best.back().step.seconds;
+      if (is_slow || plans++ == most_plans) return;
+      plan_activations_of(each);
+    }
   }
 
   SearchResult result;
 
  private:
+  /// A candidate that keeps all and does not fit.
+  struct TooLarge {
+    SimulationOptions options;
+    int64_t size;
+    MachineRates rates;
+    ModelProfile* model;
+    double seconds;
+    int64_t peak_bytes;
+  };
+
+  void plan_activations_of(const TooLarge& each) {
+    SimulationOptions candidate = each.options;
+    // What a rank may hold for activations; gradients that are there then count to the rest.
+    const SimulatedStep all = simulate_step(*each.model, candidate, each.rates);
+    int64_t budget = o_.memory_bytes;
+    for (const SimulatedRank& rank : all.ranks)
+      budget = std::min(budget, o_.memory_bytes - (rank.peak_bytes() - rank.activations));
+    if (budget <= 0) return;
+    try {
+      candidate.kept = plan_activations(*each.model, candidate, {.bytes = budget}, o_.choices).kept;
+    } catch (const ConfigError&) {
+      return;  // no choice fits
+    }
+    candidate.activation_budget = budget;
+    SimulatedStep step = simulate_step(*each.model, candidate, each.rates);
+    TriedPlan tried{.options = candidate,
+                    .micro_batch_size = each.size,
+                    .peak_bytes = step.peak_bytes(),
+                    .seconds = step.seconds,
+                    .fits = fits(step.peak_bytes())};
+    result.tried.push_back(tried);
+    if (tried.fits) keep({candidate, each.size, std::move(step)});
+  }
+
   bool fits(int64_t bytes) const { return o_.memory_bytes == 0 || bytes <= o_.memory_bytes; }
 
   void keep(FoundPlan plan) {
@@ -154,6 +215,7 @@ class Search {
 
   const SearchOptions& o_;
   const size_t most_;
+  std::vector<TooLarge> too_large_;
 };
 
 std::string text_of(const nn::ActivationCheckpointing& c) {
@@ -169,9 +231,15 @@ std::vector<std::string> choices_of(const SimulationOptions& o, int64_t size) {
   const int64_t columns = int64_t{1} * o.replicas * o.shards;
   std::string sharding = columns == 1 ? "" : to_string(o.strategy);
   if (traits_of(o.strategy).replicates) sharding += text(", ", o.replicas, " groups of ", o.shards);
-  return {text(o.stages, o.stages == 1 ? " stage" : " stages"),
-          o.stages == 1 ? "" : std::string(name_of(o.schedule)), sharding, text("micro-batches of ", size),
-          text_of(o.checkpointing)};
+  std::string schedule = o.stages == 1 ? "" : std::string(name_of(o.schedule));
+  if (o.stages > 1 && o.chunks > 0) schedule += text(" of ", o.chunks, " chunks");
+  const std::string kept =
+      o.activation_budget == 0
+          ? text_of(o.checkpointing)
+          : text("checkpointing for ", with_prefix(static_cast<double>(o.activation_budget), "B"),
+                 " of activations");
+  return {text(o.stages, o.stages == 1 ? " stage" : " stages"), std::move(schedule), sharding,
+          text("micro-batches of ", size), kept};
 }
 
 }  // namespace
@@ -193,7 +261,7 @@ SearchResult search_plans(const ProfileOf& profile_of, const SearchOptions& opti
     if (options.batch_size % columns != 0) continue;
     const MachineRates links = rates_of(rates, options, layout);
     for (const int64_t size : sizes_of(options, options.batch_size / columns))
-      for (const ScheduleKind kind : schedules_of(layout, layers))
+      for (const auto& [kind, chunks] : schedules_of(options, layout, layers))
         for (const nn::ActivationCheckpointing& checkpointing : options.checkpointing) {
           SimulationOptions candidate = options.common;
           candidate.stages = layout.stages;
@@ -201,11 +269,13 @@ SearchResult search_plans(const ProfileOf& profile_of, const SearchOptions& opti
           candidate.shards = layout.shards;
           candidate.strategy = layout.strategy;
           candidate.schedule = kind;
+          candidate.chunks = chunks;
           candidate.micro_batches = static_cast<int>(options.batch_size / columns / size);
           candidate.checkpointing = checkpointing;
           search.look_at(profile(size), candidate, size, links);
         }
   }
+  search.plan_too_large();
   require<ConfigError>(!search.result.tried.empty(), "search: no micro-batch size divides a batch of ",
                        options.batch_size, " over ", options.ranks, " ranks");
   return std::move(search.result);

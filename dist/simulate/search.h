@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dist/simulate/step.h"
+#include "nn/sequence/checkpoint_plan.h"
 
 namespace tessera::dist {
 
@@ -20,9 +21,14 @@ struct SearchOptions {
   std::vector<int64_t> micro_batch_sizes = {};
   /// Ways to keep activations, the first one without checkpointing.
   std::vector<nn::ActivationCheckpointing> checkpointing = {{}};
-  int most_stages = 64;              ///< of the pipeline
-  int64_t most_micro_batches = 512;  ///< of a step on a rank: meshes that would need more are left out
-  SimulationOptions common;          ///< partition, units, dtypes and optimizer of all candidates
+  /// Whether candidates without checkpointing that need more than `memory_bytes` are planned block by block
+  /// for what is left (`plan_activations`), where that can be among the best: the fastest few.
+  bool plans_activations = true;
+  nn::CheckpointChoices choices = {};  ///< of these plans
+  int most_stages = 64;                ///< of the pipeline
+  int most_chunks = 4;                 ///< stages of a rank, where the layers allow as many
+  int64_t most_micro_batches = 512;    ///< of a step on a rank: meshes that would need more are left out
+  SimulationOptions common;            ///< partition, units, dtypes and optimizer of all candidates
 };
 
 /// A way to train the model.
@@ -52,12 +58,13 @@ struct SearchResult {
 using ProfileOf = std::function<std::shared_ptr<ModelProfile>(int64_t micro_batch_size)>;
 
 /// Simulates every mesh of the ranks, strategy, schedule, micro-batch size and checkpointing, and returns the
-/// `most` fastest that fit. A candidate of which the memory does not fit, or of which the computing alone
-/// takes longer than the best found so far, is not simulated further. Meshes are those in which stages divide
-/// the ranks and are not more than layers; a flat strategy shards over all ranks of a stage, a hybrid one
-/// over those of a node. Throws ConfigError for ranks or a batch below 1 or above 2^24 and 2^40, for ranks
-/// that are no multiple of those of a node, for other options out of range, for ranks of several speeds, and
-/// where no micro-batch size divides the batch over the ranks.
+/// `most` fastest that fit. Schedules with chunks are tried with 2 to `most_chunks`. A candidate of which the
+/// memory does not fit, or of which the computing alone takes longer than the best found so far, is not
+/// simulated further. Meshes are those in which stages divide the ranks and are not more than layers; a flat
+/// strategy shards over all ranks of a stage, a hybrid one over those of a node. Throws ConfigError for ranks
+/// or a batch below 1 or above 2^24 and 2^40, for ranks that are no multiple of those of a node, for other
+/// options out of range, for ranks of several speeds, and where no micro-batch size divides the batch over
+/// the ranks.
 SearchResult search_plans(const ProfileOf& profile_of, const SearchOptions& options,
                           const MachineRates& rates, size_t most = 5);
 

@@ -143,8 +143,8 @@ StepPlan plan_stages(ModelProfile& model, const SimulationOptions& o, const Mach
     PlannedStage& stage = plan.stages.emplace_back();
     stage.rank = plan.schedule.stage_ranks[index];
     stage.layers.resize(static_cast<size_t>(end - first));
-    stage.profile = model.stage(first, end, o.checkpointing);
-    set_times(stage, model, first, rates, o.checkpointing.interval > 0);
+    stage.profile = model.stage(first, end, o.checkpointing, o.kept);
+    set_times(stage, model, first, rates, o.checkpointing.interval > 0 || !o.kept.empty());
     plan.ranks[static_cast<size_t>(stage.rank)].stages.push_back(s);
   }
   for (size_t s = 0; s < plan.stages.size(); ++s) {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "dist/pipeline/generators/lowering.h"
+#include "dist/pipeline/simulation/messages.h"
 #include "dist/simulate/step_graph.h"
 #include "tensor/error.h"
 #include "tensor/number_text.h"
@@ -96,7 +97,7 @@ SimulatedStep simulate_step(ModelProfile& model, const SimulationOptions& option
                      .boundaries = plan.boundaries};
   step.exposed_communication = step.seconds - end_of(StepGraph(plan, options, rates, true).run());
   step.timeline = timeline_of(plan, graph, times);
-  const PipelineSchedule lowered = with_messages(plan.schedule);
+  const PipelineSchedule lowered = has_messages(plan.schedule) ? plan.schedule : with_messages(plan.schedule);
   std::vector<RankPeak> peaks;
   for (int p = 0; p < options.stages; ++p) {
     const Estimate& of = plan.ranks[static_cast<size_t>(p)].estimate;

@@ -32,6 +32,12 @@ struct SimulationOptions {
   int micro_batches = 1;                           ///< of a step, on each column of stages
   PartitionMethod partition = {};                  ///< how layers are cut into stages
   nn::ActivationCheckpointing checkpointing = {};  ///< of the layers within a stage
+  /// What is kept of each layer, as chosen for `activation_budget` bytes of a rank (`plan_activations`);
+  /// none: `checkpointing` alone.
+  /// @{
+  std::vector<nn::KeptOfLayer> kept = {};
+  int64_t activation_budget = 0;
+  /// @}
   /// Layers of this kind are units of their own, which are gathered for their calls; what is in others
   /// belongs to the root. Empty: all of a stage is the root.
   std::string unit_kind = {};

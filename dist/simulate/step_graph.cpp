@@ -142,6 +142,15 @@ Task StepGraph::message(const MessageKey& key) {
   return messages_.emplace(key, graph_.add(seconds)).first->second;
 }
 
+/// What a rank sends along dimensions of one link shares its rate.
+void StepGraph::use_link(Task task, size_t rank, const std::string& dimension) {
+  const std::string& name = rates_.along(dimension).name;
+  if (name.empty() || is_free_) return;
+  const auto [link, is_new] = links_.try_emplace({rank, name}, 0);
+  if (is_new) link->second = graph_.add_link();
+  graph_.use(task, link->second);
+}
+
 /// The input of a forward, or the gradient of a backward, from another rank.
 void StepGraph::wait_for_message(size_t rank, const PipelineAction& action, Task task) {
   const auto other_rank = [&](int stage) {
@@ -163,6 +172,7 @@ void StepGraph::send(size_t rank, const PipelineAction& action, Task computed) {
   const Task task = message({places_[rank].column, is_gradient, action.stage, action.micro_batch});
   graph_.put(task, lanes_[rank].messages);
   graph_.wait_for(task, computed);
+  use_link(task, rank, "pipeline");
   const PlannedStage& stage = plan_.stages[static_cast<size_t>(action.stage)];
   const int64_t bytes = is_gradient ? stage.sent_back : stage.sent;
   ranks_[rank].activation_traffic += bytes;
@@ -179,6 +189,7 @@ Task StepGraph::collective(size_t rank, const std::string& dimension, int group,
   const auto [known, is_new] = calls_.try_emplace(key, 0);
   if (is_new) known->second = graph_.add(seconds);
   graph_.put(known->second, lanes_[rank].collectives);
+  use_link(known->second, rank, dimension);
   if (after >= 0) graph_.wait_for(known->second, after);
   ranks_[rank].communication += seconds;
   return known->second;
@@ -223,6 +234,7 @@ void StepGraph::reduce_tied(size_t rank) {
     const auto [known, is_new] = calls_.try_emplace({"tied", place.column, static_cast<int>(i)}, 0);
     if (is_new) known->second = graph_.add(seconds);
     graph_.put(known->second, lanes_[rank].collectives);
+    use_link(known->second, rank, "pipeline");
     graph_.wait_for(known->second, progress_[rank].last);
     ranks_[rank].communication += seconds;
   }

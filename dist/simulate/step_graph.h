@@ -68,6 +68,7 @@ class StepGraph {
   TaskGraph::Task collective(size_t rank, const std::string& dimension, int group, int64_t bytes,
                              int64_t members, int rounds, TaskGraph::Task after);
   TaskGraph::Task message(const MessageKey& key);
+  void use_link(TaskGraph::Task task, size_t rank, const std::string& dimension);
   bool gathers_in(const PipelineAction& action) const;
   bool reduces_in_backward(const PipelineAction& action) const;
 
@@ -83,6 +84,7 @@ class StepGraph {
   std::vector<RankTasks> ranks_;
   std::map<CallKey, TaskGraph::Task> calls_;
   std::map<MessageKey, TaskGraph::Task> messages_;
+  std::map<std::pair<size_t, std::string>, int> links_;  // by rank and LinkRates::name
 };
 
 }  // namespace tessera::dist

@@ -1,6 +1,7 @@
 #pragma once  // internal
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,8 @@ namespace tessera::dist {
 /// Tasks in time, in discrete events. A lane runs its tasks one after another, in the order in which they
 /// were put on it: what a rank computes, or a link that sends. A task begins when it is the next one of each
 /// of its lanes and the tasks that it waits for have ended. With these rules nothing is chosen, so the times
-/// follow from the graph alone, and one pass over its edges finds them.
+/// follow from the graph alone: one pass over its edges finds them, or, where tasks share links, one over the
+/// events in time.
 class TaskGraph {
  public:
   using Task = int32_t;
@@ -28,6 +30,11 @@ class TaskGraph {
   /// Puts a task at the end of a lane. A task may be on several, which it occupies at the same time: a
   /// collective occupies a lane of each of its ranks.
   void put(Task task, int lane);
+  /// A new link, which several tasks may use at the same time: of n such tasks each advances at 1/n of its
+  /// speed.
+  int add_link();
+  /// A task uses a link, beside its lanes. One on several links has the speed of the slowest.
+  void use(Task task, int link);
   /// `task` begins `latency` seconds after the end of `before` or later.
   void wait_for(Task task, Task before, double latency = 0);
 
@@ -42,9 +49,20 @@ class TaskGraph {
     Task before, after;
     double latency;
   };
+  /// Edges by the task that they come from, and of each task the number of those that it waits for.
+  struct Order {
+    std::vector<size_t> first, waits;
+    std::vector<const Edge*> by_task;
+  };
+  Order order() const;
+  std::vector<Time> run_on_links() const;
+  void require_ended(size_t ended) const;
+
   std::vector<double> seconds_;  // by task
   std::vector<Task> last_;       // by lane: its last task, or -1
   std::vector<Edge> edges_;
+  std::map<Task, std::vector<int>> links_of_;  // by task, of those that use some
+  int links_ = 0;
 };
 
 }  // namespace tessera::dist

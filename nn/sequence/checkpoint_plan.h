@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct CheckpointChoices {
   /// Operations with results that are kept beside the inputs (CheckpointOptions::keep): a choice each.
   std::vector<std::vector<std::string>> keeps = {};
   bool offload = false;  ///< whether inputs may be elsewhere until backward (KeptOfLayer::offload)
+  /// Whether a layer may be run again, such as those of a kind; none: all may.
+  std::function<bool(const LayerSpec&)> may = {};
   /// FLOPs that take as long as a byte on its way there and back; the plan minimizes their sum with those of
   /// recomputation.
   double flops_per_byte = 50;
@@ -46,6 +49,8 @@ CheckpointPlan plan_checkpointing(const LayeredModel& model, const LayerValues& 
                                   const std::vector<Tensor>& targets, int64_t budget_bytes,
                                   const CheckpointChoices& choices = {});
 
+/// What is kept of layers as text: a line for each range of equal ones.
+std::string to_string(const std::vector<KeptOfLayer>& kept, const std::vector<LayerSpec>& layers);
 /// The plan as text: a line for each range of equal layers, then bytes and FLOPs beside those without it.
 std::string to_string(const CheckpointPlan& plan, const LayeredModel& model);
 

@@ -82,7 +82,10 @@ void write_chrome_trace(const Profiler& profiler, std::ostream& out) {
     write(metadata("thread_name", row.rank, i, row.name));
     for (const Span& span : row.spans) write(event(span, row.rank, i, start));
   }
-  out << "\n]}\n";
+  out << "\n]";
+  if (start != std::numeric_limits<int64_t>::max())
+    out << ",\"otherData\":{\"clock_begin_ns\":\"" << start << "\"}";
+  out << "}\n";
 }
 
 void write_chrome_trace(const Profiler& profiler, const std::string& path) {

@@ -65,6 +65,19 @@ run exception
 expect_status 1 5 # that of the rank, or of one that received its abort message, whichever ends first
 expect_text "the forward of rank 1 failed" # by that rank, or by one that received its abort message
 
+# In a pipeline the error also has the action in which the stage was, not only the one that the others wait for.
+run stage-killed --enable-recovery
+((took <= 20)) || report_error "expected it to end within 20 s"
+for rank in 0 2; do expect_text "rank $rank ends: rank 1 on host $(hostname) is lost: its process has ended"; done
+expect_text "; it was in 1F2 (stage 1, micro-batch 2)"
+run stage-blocked
+expect_status 5
+expect_text "rank 1 on host $(hostname) is lost: its process runs, but has begun no call"
+expect_text "; it was in 1F2 (stage 1, micro-batch 2)"
+run stage-blocked -x TESSERA_TRANSPORT=remote
+expect_status 5
+expect_text "; it was in 1F2 (stage 1, micro-batch 2)"
+
 for call in branch:all_gather size:400004 dtype:i32; do
   run "${call%:*}"
   expect_status 5

@@ -235,8 +235,80 @@ TEST_CASE("gptlite in stages: what does not fit is refused before anything start
   CHECK(error_of({"--pipeline-schedule", "zb-h1"}) ==
         "gptlite: --pipeline-schedule is about stages, and this run has no `--pipeline-stages`\n");
   CHECK(error_of({"--virtual-ranks", "2", "--pipeline-stages", "2", "--pipeline-schedule", "1f2b"}) ==
-        "gptlite: --pipeline-schedule: expected gpipe, 1f1b, interleaved, zb-h1, zb-v or breadth-first, got "
-        "'1f2b'\n");
+        "gptlite: --pipeline-schedule: expected gpipe, 1f1b, interleaved, zb-h1, zb-v or breadth-first, or a "
+        "file FILE.csv, got '1f2b'\n");
+  CHECK(error_of({"--pipeline-most-live", "2"}) ==
+        "gptlite: --pipeline-most-live is about stages, and this run has no `--pipeline-stages`\n");
+}
+
+TEST_CASE("gptlite in stages: a schedule from a CSV file has the losses of one process") {
+  const TemporaryFolder folder;
+  const Losses alone = train(folder, "alone", {});
+  const std::string mine = folder / "mine.csv", chunks = folder / "chunks.csv";
+  // More forwards first than 1F1B has, and a V of two chunks on each rank; evaluations have one micro-batch.
+  std::ofstream(mine) << "0F0,0F1,0F2,0B0,0B1,0F3,0B2,0B3\n1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3\n";
+  std::ofstream(chunks) << "0F0,0F1,3F0,3B0,3F1,3I1,3W1,0B0,0B1\n1F0,2F0,1F1,2F1,2B0,1B0,2B1,1I1,1W1\n";
+  const Flags stages{"--virtual-ranks", "2", "--pipeline-stages", "2"};
+  const auto with = [&](const std::string& file, const char* micro_batch) {
+    Flags flags = stages;
+    flags.insert(flags.end(), {"--pipeline-schedule", file, "--micro-batch-size", micro_batch});
+    return flags;
+  };
+  check_same_losses(train(folder, "mine", with(mine, "4")), alone);
+  check_same_losses(train(folder, "chunks", with(chunks, "8")), alone);
+  // Without a size of micro-batches the table has it.
+  Flags explain = tiny_training(folder / "explained", stages);
+  explain.insert(explain.end(),
+                 {"--batch-size", "16", "--n-layer", "4", "--pipeline-schedule", mine, "--explain"});
+  const Outcome outcome = gptlite(explain);
+  REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
+  CHECK(outcome.out.find("rank 0 F0 F1 F2 B0 B1 F3 B2 B3") != std::string::npos);
+  CHECK(outcome.out.find("derived: the micro-batches of the table") != std::string::npos);
+  CHECK(outcome.out.find(mine) != std::string::npos);
+}
+
+TEST_CASE("gptlite in stages: a schedule's file that cannot run is refused with the cell") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "mine.csv";
+  const auto refusal = [&](const std::string& table, const char* micro_batch, const Flags& more = {}) {
+    std::ofstream(file) << table;
+    Flags flags{"--virtual-ranks",     "2",  "--pipeline-stages",  "2",
+                "--pipeline-schedule", file, "--micro-batch-size", micro_batch};
+    flags.insert(flags.end(), more.begin(), more.end());
+    const std::string err = error_of(flags);
+    CHECK(is_one_error_line(err));
+    return err;
+  };
+  const std::string name = "gptlite: schedule '" + file + "': ";
+  CHECK(refusal("0F0,0B0,0F1,0B1\n1F0,1F1,1B1,1B0\n", "8") ==
+        name +
+            "rank 0, slot 1 (0B0) waits for 1B0 of rank 1, and rank 1, slot 1 (1F1) waits for 0F1 of rank "
+            "0: a deadlock\n");
+  CHECK(refusal("0F0,0B0,0F1\n1F0,1B0,1F1,1B1\n", "8") ==
+        name + "rank 0, slot 2 (0F1): micro-batch 1 has no backward through stage 0\n");
+  CHECK(contains(refusal("0F0,0SEND_F0,0RECV_B0,0B0\n1F0,1B0,1SEND_B0\n", "16"),
+                 name + "rank 0, slot 1 (0SEND_F0): "));
+  CHECK(refusal("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n", "8", {"--pipeline-most-live", "1"}) ==
+        name + "rank 0, slot 1 (0F1): 2 micro-batches are live, of at most 1\n");
+  CHECK(refusal("0F0,0B0\n1F0,1B0\n", "8") ==
+        name + "expected a table of 2 ranks and 2 micro-batches, got 2 and 1\n");
+  CHECK(refusal("0F0,0B0\n", "16") ==
+        name + "expected a table of 2 ranks and 1 micro-batches, got 1 and 1\n");
+  CHECK(refusal("0F0,0Q0\n", "16").starts_with(name + "rank 0, slot 1: '0Q0' is no action: "));
+  CHECK(refusal("0F0,0B0\n1F0,1B0\n", "16", {"--pipeline-chunks", "2"}) ==
+        "gptlite: pipeline_chunks 2: the table in '" + file + "' has its own\n");
+  std::filesystem::remove(file);
+  CHECK(error_of({"--virtual-ranks", "2", "--pipeline-stages", "2", "--pipeline-schedule", file}) ==
+        "gptlite: schedule: cannot read '" + file + "'\n");
+  // Generated ones are held to the limit too.
+  CHECK(error_of({"--virtual-ranks", "2", "--pipeline-stages", "2", "--pipeline-schedule", "gpipe",
+                  "--pipeline-most-live", "3"}) ==
+        "gptlite: schedule 'gpipe': rank 0, slot 3 (0F3): 4 micro-batches are live, of at most 3\n");
+  Flags three = tiny_training(folder / "three", {"--virtual-ranks", "2", "--pipeline-stages", "2"});
+  std::ofstream(file) << "0F0,0F1,0F2,0B0,0B1,0B2\n1F0,1B0,1F1,1B1,1F2,1B2\n";
+  three.insert(three.end(), {"--batch-size", "16", "--pipeline-schedule", file});
+  CHECK(gptlite(three).err == "gptlite: --pipeline-schedule " + file +
+                                  ": its 3 micro-batches do not divide the 16 sequences of a pipeline\n");
 }
 
 TEST_CASE("gptlite in stages: under mpirun, with the losses of one process") {
@@ -252,4 +324,71 @@ TEST_CASE("gptlite in stages: under mpirun, with the losses of one process") {
     REQUIRE_MESSAGE(child.wait() == 0, file_bytes(folder / (name + ".log")));
     check_same_losses(losses_of(folder / (name + ".jsonl")), alone);
   }
+}
+
+TEST_CASE("gptlite: a budget of activations holds, alone and in stages, and leaves every loss as it is") {
+  const TemporaryFolder folder;
+  const Flags larger{"--n-embd",     "64", "--n-head",    "4", "--block-size",       "64",
+                     "--batch-size", "32", "--grad-clip", "0", "--micro-batch-size", "4"};
+  struct Result {
+    Losses losses;
+    double activations = 0, peak = 0, planned = 0;
+  };
+  const auto run = [&](const std::string& name, Flags flags, const Flags& more) {
+    flags.insert(flags.end(), larger.begin(), larger.end());
+    flags.insert(flags.end(), more.begin(), more.end());
+    const Losses losses = train(folder, name, flags, "3");
+    const Json::Value end = last_line(folder / (name + ".jsonl"));
+    return Result{losses, end["memory_at_peak"]["activation"].asDouble(), end["memory_peak"].asDouble(),
+                  end["memory_planned"].asDouble()};
+  };
+  int number = 0;
+  for (const Flags& mesh :
+       {Flags{},
+        {"--virtual-ranks", "2", "--pipeline-stages", "2"},
+        {"--virtual-ranks", "2", "--pipeline-stages", "2", "--pipeline-schedule", "gpipe"},
+        {"--virtual-ranks", "4", "--pipeline-stages", "2", "--strategy", "full_shard"}}) {
+    const std::string name = "run-" + std::to_string(number++);
+    CAPTURE(name);
+    const Result all = run(name, mesh, {});
+    for (const char* budget : {"85%", "70%"}) {
+      const Result less =
+          run(name + "-" + std::string(budget, 2), mesh, {"--activation-checkpoint-budget", budget});
+      CHECK(less.losses == all.losses);
+      CHECK(less.activations <= 1.02 * (budget[0] == '7' ? 0.7 : 0.85) * all.activations);
+      CHECK(std::abs(less.planned - less.peak) <= 0.05 * less.peak);
+    }
+  }
+}
+
+TEST_CASE("gptlite: --explain prints what a budget of activations keeps, and bad budgets are refused") {
+  const TemporaryFolder folder;
+  const auto explain = [&](const Flags& more) {
+    Flags flags{"--virtual-ranks", "2", "--pipeline-stages", "2", "--explain"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return gptlite(training(folder, "explained", flags));
+  };
+  const Outcome outcome = explain({"--activation-checkpoint-budget", "60%"});
+  REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
+  CHECK(contains(outcome.out, "activations           block by block, for a budget of 60%\n"));
+  CHECK(contains(outcome.out, "': keep inputs"));
+  CHECK(contains(outcome.out, "rank 0 of the pipeline: activations of "));
+  CHECK(contains(outcome.out, "rank 1 of the pipeline: activations of "));
+  const Outcome bytes = explain({"--activation-checkpoint-budget", "1GiB"});
+  CHECK(contains(bytes.out, "': keep all\n"));
+  CHECK(contains(bytes.out, "of at most 1.074 GB\nFLOPs 100.0 %\n"));
+  for (const char* bad : {"0%", "101%", "12 apples", "-5MB", "50%%", "MB"})
+    CHECK(error_of({"--activation-checkpoint-budget", bad}) ==
+          "gptlite: --activation-checkpoint-budget '" + std::string(bad) +
+              "': expected a part such as 25%, up to 100%, or bytes such as 500MB or 1.5GiB\n");
+  CHECK(
+      error_of({"--activation-checkpoint-budget", "50%", "--activation-checkpoint-interval", "1"}) ==
+      "gptlite: --activation-checkpoint-budget 50% with --activation-checkpoint-interval 1: expected one of "
+      "them, since the budget chooses what runs again\n");
+  CHECK(contains(error_of({"--activation-checkpoint-budget", "50%", "--activation-offload", "cpu"}),
+                 "with --activation-offload cpu: expected one of them"));
+  const std::string least = error_of({"--activation-checkpoint-budget", "1kB"});
+  CHECK(is_one_error_line(least));
+  CHECK(contains(least, "gptlite: activation checkpointing: expected a budget of at least "));
+  CHECK(contains(least, " bytes, the least that was found, got 1000\n"));
 }

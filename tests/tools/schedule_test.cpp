@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "dist/pipeline/generators/schedule_kind.h"
@@ -157,7 +158,8 @@ TEST_CASE("tessera schedule: the timeline has a box for every action, at its tim
 namespace {
 
 /// A trace of a step of 1F1B on two ranks with two micro-batches: F 1 ms, B 2 ms, and a step before it.
-std::string traced_step(const std::string& left_out = "") {
+/// With `only` a rank's part of it, as its process writes it: from its first span on.
+std::string traced_step(const std::string& left_out = "", std::optional<int> only = {}) {
   struct Timed {
     int rank;
     const char* name;
@@ -166,18 +168,22 @@ std::string traced_step(const std::string& left_out = "") {
   constexpr Timed actions[] = {{0, "0F0", 0, 1}, {0, "0F1", 1, 1}, {1, "1F0", 1, 1}, {1, "1B0", 2, 2},
                                {0, "0B0", 4, 2}, {1, "1F1", 4, 1}, {1, "1B1", 5, 2}, {0, "0B1", 7, 2}};
   std::string events;
+  const int begin = only == 1 ? 1 : 0;
   for (const int rank : {0, 1})
     events += text("{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":", rank, ",\"tid\":", 3 + rank,
                    ",\"args\":{\"name\":\"pipeline\"}},");
   for (const int step : {0, 1})
     for (const Timed& timed : actions)
-      if (timed.name != left_out)
+      if (timed.name != left_out && (!only || *only == timed.rank))
         events += text("{\"ph\":\"X\",\"name\":\"", timed.name, "\",\"pid\":", timed.rank,
-                       ",\"tid\":", 3 + timed.rank, ",\"ts\":", 1000 * (100 * step + timed.begin),
+                       ",\"tid\":", 3 + timed.rank, ",\"ts\":", 1000 * (100 * step + timed.begin - begin),
                        ",\"dur\":", 1000 * timed.milliseconds, "},");
   // A row of another name holds spans of other things.
   events += "{\"ph\":\"X\",\"name\":\"0F0\",\"pid\":0,\"tid\":0,\"ts\":0,\"dur\":9000000}";
-  return "{\"traceEvents\":[" + events + "]}";
+  const std::string clock =
+      only ? text(",\"otherData\":{\"clock_begin_ns\":\"", 9'000'000'000'000'000 + begin * 1'000'000, "\"}")
+           : "";
+  return "{\"traceEvents\":[" + events + "]" + clock + "}";
 }
 
 }  // namespace
@@ -194,6 +200,17 @@ TEST_CASE("tessera schedule: a run's trace beside the simulated step") {
   const std::string svg = file_bytes(folder / "timeline.svg");
   CHECK(svg.find("measured, in ms: bubble 33.3 %") != std::string::npos);
   CHECK(count(svg, "<title>0B1: 7 to 9</title>") == 2);  // both have the same times
+}
+
+TEST_CASE("tessera schedule: traces of several processes are aligned by the clock of their machine") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "trace.0.json") << traced_step("", 0);
+  std::ofstream(folder / "trace.1.json") << traced_step("", 1);
+  for (const auto& paths : {std::vector<std::string>{folder / "trace.0.json", folder / "trace.1.json"},
+                            {folder / "trace.1.json", folder / "trace.0.json"}}) {
+    const std::string output = shown({.stages = 2, .micro_batches = 2, .traces = paths});
+    CHECK(output.find("Measured: the actions of a step take 9.00 ms, bubble 33.3 %.\n") != std::string::npos);
+  }
 }
 
 TEST_CASE("tessera schedule: traces of other things are refused") {

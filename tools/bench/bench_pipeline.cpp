@@ -4,6 +4,10 @@
 //
 //     mpirun -n 2 build/release/bin/bench/bench_pipeline --schedule 1f1b
 //     build/release/bin/bench/bench_pipeline --single --threads 2
+//
+// With --plain every rank builds the whole model and then keeps its stages, in place of building these alone:
+//
+//     build/release/bin/bench/bench_pipeline --virtual-ranks 4 --plain
 
 #include <json/json.h>
 #include <sys/resource.h>
@@ -33,13 +37,14 @@ struct Options {
   int virtual_ranks = 1, threads = 0, chunks = 0, micro_batches = 8;
   int64_t micro_batch_size = 1, layers = 12, width = 512, heads = 8, block_size = 256;
   int64_t steps = 8, skip = 2, checkpoint_interval = 0;
-  bool is_single = false;
+  bool is_single = false, is_plain = false;
   uint64_t seed = 1;
 };
 
 Options parse(CLI::App& app, int argc, char** argv) {
   Options o;
   app.add_flag("--single", o.is_single, "one process without a pipeline");
+  app.add_flag("--plain", o.is_plain, "each rank builds the whole model before it is cut");
   app.add_option("--schedule", o.schedule, dist::names_of_schedules())->capture_default_str();
   app.add_option("--partition-method", o.partition)->capture_default_str();
   app.add_option("--chunks", o.chunks, "stages of a rank; 0: the schedule's")->capture_default_str();
@@ -149,8 +154,18 @@ void run_single(const Options& o) {
         o, 1);
 }
 
+/// Of all ranks: the largest, and the mean.
+void add_over_ranks(Json::Value& result, const std::string& name, int64_t bytes, dist::World& world) {
+  const Tensor most = Tensor::from({static_cast<double>(bytes)}), mean = most.clone();
+  world.communicator().all_reduce(most, dist::Reduction::max).wait();
+  world.communicator().all_reduce(mean, dist::Reduction::avg).wait();
+  result[name]["most"] = Json::Int64(most.data<double>()[0]);
+  result[name]["mean"] = Json::Int64(mean.data<double>()[0]);
+}
+
 void run_rank(const Options& o, dist::World& world) {
   models::Gpt gpt(model_options(o));
+  if (o.is_plain) nn::materialize(gpt, world.device(), o.seed);
   const nn::LayeredModel layers = gpt.to_layered_model();
   const Tensor ids = Tensor::empty({o.micro_batch_size, o.block_size}, i64, meta());
   dist::Pipeline pipeline(gpt, layers,
@@ -161,7 +176,8 @@ void run_rank(const Options& o, dist::World& world) {
                            .costs = dist::layer_costs(layers, {Variable(ids)}, {ids}),
                            .checkpointing = {.interval = o.checkpoint_interval},
                            .micro_batches = o.micro_batches});
-  nn::materialize(gpt, world.device(), o.seed);
+  if (!o.is_plain) nn::materialize(gpt, world.device(), o.seed);
+  const int64_t built = current_account()->total().peak;
   optim::AdamW adam(pipeline.parameters(), {.lr = 1e-4});
   const std::vector<dist::MicroBatch> batches = random_batches(o);
   Json::Value result = measure(o, [&] {
@@ -170,6 +186,9 @@ void run_rank(const Options& o, dist::World& world) {
     adam.zero_grad();
     return loss;
   });
+  add_over_ranks(result, "build_bytes", built, world);
+  add_over_ranks(result, "memory_bytes", current_account()->total().peak, world);
+  result["plain"] = o.is_plain;
   // The largest of the ranks' memory.
   const Tensor most = Tensor::from({result["peak_rss_bytes"].asDouble()});
   world.communicator().all_reduce(most, dist::Reduction::max).wait();

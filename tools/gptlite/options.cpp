@@ -62,6 +62,10 @@ const FieldTable<Run>& run_fields() {
            .with_help("layers of which only the first one's input is kept; backward runs them again. 0: all "
                       "is kept"),
        [](Run& r) { return &r.checkpointing.interval; }},
+      {{"activation_checkpoint_budget",
+        "most activations of a rank, in bytes such as 500MB or as a part such as 25% of those of a run that "
+        "keeps all: backward runs as little again as that takes, chosen block by block. Empty: no limit"},
+       [](Run& r) { return &r.activation_budget; }},
       {shared_option("activation_offload"), [](Run& r) { return &r.activation_offload; }},
       {shared_option("activation_offload_bytes"), [](Run& r) { return &r.activation_offload_bytes; }},
   };
@@ -184,8 +188,12 @@ const FieldTable<Parallel>& pipeline_fields() {
   static const FieldTable<Parallel> table{
       {shared_option("pipeline_stages"), [](Parallel& p) { return &p.pipeline_stages; }},
       {shared_option("pipeline_schedule"),
-       [](Parallel& p) { return ChoicePointer(&p.pipeline_schedule, training::schedule_names()); }},
+       [](Parallel& p) {
+         return ChoicePointer(&p.pipeline_schedule, training::schedule_names(), &p.pipeline_schedule_file,
+                              ".csv");
+       }},
       {shared_option("pipeline_chunks"), [](Parallel& p) { return &p.pipeline_chunks; }},
+      {shared_option("pipeline_most_live"), [](Parallel& p) { return &p.pipeline_most_live; }},
       {shared_option("partition_method"), [](Parallel& p) { return &p.partition_method; }},
   };
   return table;

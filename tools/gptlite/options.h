@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dist/fsdp/shard.h"
 #include "dist/pipeline/generators/schedule_kind.h"
+#include "dist/simulate/activation_budget.h"
 #include "dist/train/config/field_table.h"
 #include "models/presets.h"
 #include "nn/layers/containers.h"
@@ -34,7 +36,9 @@ struct Parallel {
   double timeout = 300;     ///< seconds
   int pipeline_stages = 0;  ///< ranks that share the layers; 0: no pipeline
   dist::ScheduleKind pipeline_schedule = dist::ScheduleKind::one_f_one_b;
-  int pipeline_chunks = 0;  ///< stages of a rank; 0: the schedule's
+  std::string pipeline_schedule_file = {};  ///< a CSV file instead; empty: none
+  int pipeline_chunks = 0;                  ///< stages of a rank; 0: the schedule's
+  int pipeline_most_live = 0;               ///< of micro-batches on a rank; 0: any
   std::string partition_method = "parameters";
 
   int world_size = 1;       ///< not a flag: the number of ranks
@@ -58,6 +62,12 @@ struct Run {
   std::string scheduler;                 ///< a schedule of DeepSpeed as JSON; empty: the preset's cosine
   /// What backward computes again. It changes no value, so checkpoints do not contain it.
   nn::ActivationCheckpointing checkpointing = {};
+  /// The most activations of a rank, as `dist::parse_activation_budget` reads it; empty: any. And, not a
+  /// flag, what is kept of each layer for it.
+  /// @{
+  std::string activation_budget = {};
+  std::optional<dist::PlannedActivations> planned_activations = {};
+  /// @}
   /// Where the inputs of its segments are kept, as in training::TrainingConfig; not in checkpoints either.
   /// @{
   std::string activation_offload = {};

@@ -43,7 +43,9 @@ std::string line(std::string name, const std::string& value) {
   return "  " + name + value + "\n";
 }
 
-std::string describe_checkpointing(const nn::ActivationCheckpointing& checkpointing) {
+std::string describe_checkpointing(const Run& run) {
+  const nn::ActivationCheckpointing& checkpointing = run.checkpointing;
+  if (run.planned_activations) return "block by block, for a budget of " + run.activation_budget;
   if (checkpointing.interval == 0) return "all kept for backward";
   return text("kept at every ",
               checkpointing.interval == 1 ? std::string() : text(checkpointing.interval, " "),
@@ -65,7 +67,7 @@ std::string describe_run(const Start& start) {
                   : text(every(options.eval_interval), ", ", options.eval_steps, " random batches")) +
          line("checkpoints",
               text(start.out, ", ", every(options.checkpoint_interval), ", newest ", options.keep, " kept")) +
-         line("activations", describe_checkpointing(start.run().checkpointing));
+         line("activations", describe_checkpointing(start.run()));
 }
 
 /// One shard group, or for the hybrid strategies several groups of consecutive ranks. Ranks call it together.
@@ -135,6 +137,8 @@ std::string explain(const Start& start, dist::World* world) {
   for (const std::string& note : start.config.lines) out += note + "\n";
   out += "options\n" + training::explain(start.options.values());
   out += "run\n" + describe_run(start);
+  if (const auto& planned = start.run().planned_activations)
+    out += "activations\n" + to_string(*planned, models::Gpt(start.run().preset.model).to_layered_model());
   if (start.run().parallel.pipeline_stages > 0)
     return out + explain_ranks(start.run(), {}, *world) + explain_stages(start.run(), *world);
   const Plan plan = plan_step(start.run(), world);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "dist/pipeline/schedule/csv.h"
 #include "tensor/error.h"
 #include "tools/gptlite/run.h"
 
@@ -50,9 +51,20 @@ int shard_group_of(const Parallel& parallel, int world) {
   return size;
 }
 
-/// Throws ConfigError for inputs that would be held elsewhere where none are kept.
-void require_checkpoints_of_offload(const TrainConfiguration& configuration) {
+/// Throws ConfigError for two ways to choose what is kept, and for inputs that would be held elsewhere where
+/// none are kept.
+void check_checkpointing(const TrainConfiguration& configuration) {
   const Run& run = configuration->run;
+  const std::string& budget = run.activation_budget;
+  if (!budget.empty()) {
+    dist::parse_activation_budget(budget, "--activation-checkpoint-budget");
+    require<ConfigError>(run.checkpointing.interval == 0, "--activation-checkpoint-budget ", budget,
+                         " with --activation-checkpoint-interval ", run.checkpointing.interval,
+                         ": expected one of them, since the budget chooses what runs again");
+    require<ConfigError>(run.activation_offload.empty(), "--activation-checkpoint-budget ", budget,
+                         " with --activation-offload ", run.activation_offload,
+                         ": expected one of them, since the budget counts inputs that stay");
+  }
   require<ConfigError>(run.activation_offload.empty() || run.checkpointing.interval > 0,
                        "--activation-offload ", run.activation_offload,
                        ": it is about the inputs of checkpointed layers; expected ",
@@ -64,7 +76,7 @@ void require_checkpoints_of_offload(const TrainConfiguration& configuration) {
 void resolve_stages(TrainConfiguration& configuration, int world) {
   const Parallel& given = configuration->run.parallel;
   const int stages = given.pipeline_stages;
-  for (const char* name : {"pipeline_schedule", "pipeline_chunks", "partition_method"})
+  for (const char* name : {"pipeline_schedule", "pipeline_chunks", "pipeline_most_live", "partition_method"})
     require<ConfigError>(stages > 0 || !is_flag(configuration, name), training::flag_of(name),
                          " is about stages, and this run has no `--pipeline-stages`");
   if (stages == 0) return;
@@ -133,8 +145,20 @@ void check(const Run& run) {
                        ": expected 0 to ", p.learning_rate, ", the value of --lr");
   require<ConfigError>(p.warmup_steps <= p.steps, "--warmup-steps ", p.warmup_steps, ": expected 0 to ",
                        p.steps, ", the value of --steps");
+  if (run.parallel.pipeline_stages > 0)
+    training::step_schedule(stage_options(run), share / run.micro_batch_size);
   compute_dtype(run.dtype);
   schedule_of(run);
+}
+
+/// The sequences of a micro-batch of a schedule's file. Throws ConfigError where they do not divide those of
+/// a pipeline.
+int64_t micro_batch_of_table(const std::string& path, int64_t sequences) {
+  const int count = dist::read_schedule_csv(path).micro_batches;
+  require<ConfigError>(sequences % count == 0, "--pipeline-schedule ", path, ": its ", count,
+                       count == 1 ? " micro-batch does" : " micro-batches do", " not divide the ", sequences,
+                       " sequences of a pipeline");
+  return sequences / count;
 }
 
 /// What follows from the flags. `kept`: the micro-batch size of the run that is resumed.
@@ -153,7 +177,10 @@ void derive(TrainConfiguration& configuration, int64_t kept) {
   if (configuration->run.micro_batch_size == 0 || !is_asked(configuration, "micro_batch_size")) {
     const int64_t share = samples_per_rank(configuration->run);
     const int stages = configuration->run.parallel.pipeline_stages;
-    if (stages > 1 && kept == 0)
+    if (const std::string& table = configuration->run.parallel.pipeline_schedule_file; !table.empty())
+      change("the micro-batches of the table",
+             [&](Run& run) { run.micro_batch_size = micro_batch_of_table(table, share); });
+    else if (stages > 1 && kept == 0)
       change("two micro-batches a stage, or more", [&](Run& run) {
         run.micro_batch_size = largest_divisor(share, std::max<int64_t>(1, share / (2 * stages)));
       });
@@ -200,7 +227,7 @@ void set_file_and_flags(TrainConfiguration& configuration, const TrainCommand& c
 TrainConfiguration with_flags(TrainConfiguration configuration, const TrainCommand& command) {
   const int64_t kept = kept_micro_batch(configuration->run);
   set_file_and_flags(configuration, command, true);
-  require_checkpoints_of_offload(configuration);
+  check_checkpointing(configuration);
   resolve_parallel(configuration, command.job);
   derive(configuration, kept);
   check(configuration->run);
@@ -265,7 +292,7 @@ TrainConfiguration resolve_resumed(const TrainCommand& command, const TrainConfi
 TrainConfiguration resolve_unsaved(const TrainCommand& command) {
   TrainConfiguration configuration(train_fields());
   set_file_and_flags(configuration, command, false);
-  require_checkpoints_of_offload(configuration);
+  check_checkpointing(configuration);
   resolve_parallel(configuration, command.job);
   const TrainOptions& options = *configuration;
   const bool is_sharded = options.run.parallel.is_sharded;

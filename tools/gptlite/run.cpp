@@ -33,6 +33,17 @@ int64_t samples_per_rank(const Run& run) {
   return batch / ranks;
 }
 
+training::StageOptions stage_options(const Run& run) {
+  const Parallel& parallel = run.parallel;
+  return {.stages = parallel.pipeline_stages,
+          .schedule = parallel.pipeline_schedule,
+          .schedule_file = parallel.pipeline_schedule_file,
+          .chunks = parallel.pipeline_chunks,
+          .most_live = parallel.pipeline_most_live,
+          .partition = parallel.partition_method,
+          .checkpointing = run.checkpointing};
+}
+
 DType compute_dtype(const std::string& name) {
   if (name == "fp32") return f32;
   if (name == "bf16") return bf16;

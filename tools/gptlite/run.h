@@ -6,6 +6,7 @@
 
 #include "data/text/corpus.h"
 #include "dist/fsdp/policy.h"
+#include "dist/train/config/stage_options.h"
 #include "optim/schedules/schedule.h"
 #include "tensor/device.h"
 #include "tools/gptlite/options.h"
@@ -15,6 +16,9 @@ namespace tessera::gptlite {
 /// The number of sequences of a batch that each rank computes. Throws ConfigError unless the batch divides
 /// evenly.
 int64_t samples_per_rank(const Run& run);
+
+/// The stages of a run, without the costs of its layers.
+training::StageOptions stage_options(const Run& run);
 
 /// f32 for "fp32", bf16 for "bf16", f16 for "fp16". Throws ConfigError for another name.
 DType compute_dtype(const std::string& name);

@@ -8,16 +8,21 @@ namespace {
 
 dist::SimulationOptions options_of(const Run& run) {
   const Parallel& parallel = run.parallel;
-  return {.stages = parallel.pipeline_stages,
+  const int64_t micro_batches = samples_per_rank(run) / run.micro_batch_size;
+  return {.stages = std::max(1, parallel.pipeline_stages),
           .replicas = parallel.replicas(),
           .shards = parallel.shard_group_size,
           .strategy = parallel.strategy,
           .schedule = parallel.pipeline_schedule,
           .chunks = parallel.pipeline_chunks,
-          .is_pipeline = true,
-          .micro_batches = static_cast<int>(samples_per_rank(run) / run.micro_batch_size),
+          .is_pipeline = parallel.pipeline_stages > 0,
+          .table = parallel.pipeline_schedule_file.empty()
+                       ? std::nullopt
+                       : std::optional(training::step_schedule(stage_options(run), micro_batches)),
+          .micro_batches = static_cast<int>(micro_batches),
           .partition = dist::parse_partition_method(parallel.partition_method),
           .checkpointing = run.checkpointing,
+          .kept = run.planned_activations ? run.planned_activations->kept : std::vector<nn::KeptOfLayer>(),
           .unit_kind = "Block",
           .compute = compute_dtype(run.dtype)};
 }
@@ -28,6 +33,31 @@ std::vector<dist::LayerCost> stage_costs(const Run& run) {
   const models::Gpt gpt(run.preset.model);
   const Tensor ids = Tensor::empty({run.micro_batch_size, run.preset.model.block_size}, i64, meta());
   return dist::layer_costs(gpt.to_layered_model(), {Variable(ids)}, {ids});
+}
+
+dist::PlannedActivations plan_budget(const Run& run) {
+  models::Gpt gpt(run.preset.model);
+  if (const DType dtype = compute_dtype(run.dtype); dtype != f32) gpt.to(dtype);
+  const Tensor ids = Tensor::empty({run.micro_batch_size, run.preset.model.block_size}, i64, meta());
+  dist::ModelProfile profile(gpt.to_layered_model(), {Variable(ids)}, {ids});
+  nn::CheckpointChoices choices;
+  if (!run.checkpointing.keep.empty()) choices.keeps = {run.checkpointing.keep};
+  choices.may = [](const nn::LayerSpec& layer) { return layer.kind == "Block"; };
+  return dist::plan_activations(
+      profile, options_of(run),
+      dist::parse_activation_budget(run.activation_budget, "--activation-checkpoint-budget"), choices);
+}
+
+void set_checkpointing(models::Gpt& gpt, const Run& run) {
+  gpt.blocks.set_checkpointing(run.checkpointing);
+  if (!run.planned_activations) return;
+  const std::vector<nn::LayerSpec> layers = gpt.to_layered_model().layers;
+  size_t block = 0;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].kind != "Block") continue;
+    const nn::KeptOfLayer& kept = run.planned_activations->kept[i];
+    gpt.blocks[block++].set_checkpointed(kept.is_checkpointed, kept.keep);
+  }
 }
 
 dist::SimulatedStep predict_stages(const Run& run, const dist::MachineRates& rates) {

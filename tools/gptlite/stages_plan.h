@@ -16,6 +16,12 @@ std::vector<dist::LayerCost> stage_costs(const Run& run);
 /// The time and memory of a step of a run in stages, from a run of its micro-batch on meta.
 dist::SimulatedStep predict_stages(const Run& run, const dist::MachineRates& rates);
 
+/// What is kept of each layer for `--activation-checkpoint-budget`, with stages or without. Throws
+/// ConfigError where nothing fits.
+dist::PlannedActivations plan_budget(const Run& run);
+/// Lets the blocks of a model run again as the run's options say.
+void set_checkpointing(models::Gpt& gpt, const Run& run);
+
 /// The memory of a rank of such a run.
 training::PeakMemory plan_memory_of_stage(const Run& run, int rank);
 

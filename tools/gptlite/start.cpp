@@ -5,6 +5,7 @@
 #include "tensor/error.h"
 #include "tensor/io/file.h"
 #include "tools/gptlite/run.h"
+#include "tools/gptlite/stages_plan.h"
 
 namespace tessera::gptlite {
 namespace {
@@ -96,6 +97,10 @@ Start make_start(const TrainCommand& command) {
   Start start = !unsaved->resume.empty()      ? resumed_run(command, unsaved)
                 : !unsaved->init_from.empty() ? initialized_run(command, *unsaved)
                                               : new_run(command);
+  if (!start.run().activation_budget.empty())
+    start.options.change({}, [plan = plan_budget(start.run())](TrainOptions& options) {
+      options.run.planned_activations = plan;
+    });
   start.config = notes_of(command, start.options);
   const TrainOptions& options = *start.options;
   const int64_t block = start.run().preset.model.block_size;

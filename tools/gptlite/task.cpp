@@ -46,7 +46,7 @@ training::ShardingStrategy sharding_of(const Parallel& parallel) {
 GptTask::GptTask(const Run& run) : GptTask(run, std::make_unique<models::Gpt>(run.preset.model)) {}
 
 GptTask::GptTask(const Run& run, std::unique_ptr<models::Gpt> gpt) : run_(run), gpt_(std::move(gpt)) {
-  gpt_->blocks.set_checkpointing(run.checkpointing);
+  set_checkpointing(*gpt_, run);
 }
 
 /// Without autocast: the inputs are ids, and in half precision the rounded parameters make everything half,
@@ -148,13 +148,10 @@ training::TrainerOptions trainer_options(const Run& run, dist::World* world) {
   options.activation_offload_bytes = run.activation_offload_bytes;
   options.units = unit_policy(run.parallel.auto_wrap);
   options.world = world;
-  if (run.parallel.pipeline_stages > 0)
-    options.stages = {.stages = run.parallel.pipeline_stages,
-                      .schedule = run.parallel.pipeline_schedule,
-                      .chunks = run.parallel.pipeline_chunks,
-                      .partition = run.parallel.partition_method,
-                      .costs = stage_costs(run),
-                      .checkpointing = run.checkpointing};
+  if (run.parallel.pipeline_stages > 0) {
+    options.stages = stage_options(run);
+    options.stages.costs = stage_costs(run);
+  }
   return options;
 }
 

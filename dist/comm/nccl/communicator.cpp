@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "dist/comm/nccl/channel.h"
+#include "dist/comm/wait/rank_activity.h"
 #include "tensor/function_ref.h"
 
 namespace tessera::dist::nccl {
@@ -177,7 +178,7 @@ class NcclCall final : public PendingCall {
   Copied result_;
 };
 
-class NcclCommunicator final : public Communicator {
+class NcclCommunicator final : public Communicator, public PublishesActivity {
  public:
   /// `host` sends ids; `headers` is another group of the same ranks, with the same calls as this one.
   NcclCommunicator(std::shared_ptr<Communicator> host, std::shared_ptr<Communicator> headers, Device device,
@@ -198,6 +199,9 @@ class NcclCommunicator final : public Communicator {
 
   Device device() const override { return device_; }
   void poll() override { channels_->poll(); }
+  void publish_activity(std::string_view what) override {
+    if (auto* host = dynamic_cast<PublishesActivity*>(host_.get())) host->publish_activity(what);
+  }
 
  protected:
   std::shared_ptr<PendingCall> start(Call call) override {

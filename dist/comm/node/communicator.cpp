@@ -40,6 +40,10 @@ intrusive_ptr<Storage> Communicator::make_storage(int64_t bytes, Storage::Initia
   return source ? Storage::allocate(bytes, source, initial) : Storage::allocate(bytes, cpu(), initial);
 }
 
+void Communicator::publish_activity(std::string_view what) {
+  self_->publish_activity(what);
+}
+
 void Communicator::poll() {
   self_->progress().poll_at_work();
 }

@@ -10,13 +10,14 @@
 namespace tessera::dist::node {
 
 /// A group whose ranks are all on one machine and read each other's memory.
-class Communicator final : public dist::Communicator {
+class Communicator final : public dist::Communicator, public PublishesActivity {
  public:
   /// `members` are indices of ranks on this machine; `token` comes from `open_group_memory`.
   Communicator(std::shared_ptr<Rank> self, std::string name, std::vector<int> members, int rank,
                int64_t token, std::shared_ptr<Ledger> ledger);
 
   void poll() override;
+  void publish_activity(std::string_view what) override;
 
  protected:
   std::shared_ptr<PendingCall> start(Call call) override;

@@ -25,10 +25,12 @@ struct RankBlock {
   alignas(64) std::atomic<uint64_t> operations{0};  ///< begun and waited for
   std::atomic<int32_t> waits_for{-1};               ///< rank in the world; -1: none
   std::atomic<uint32_t> has_exited{0};
+  alignas(64) PostedActivity activity;
 
   RankReport report() const {
     return {.operations = operations.load(std::memory_order_relaxed),
-            .waits_for = waits_for.load(std::memory_order_relaxed)};
+            .waits_for = waits_for.load(std::memory_order_relaxed),
+            .activity = activity.get()};
   }
 };
 

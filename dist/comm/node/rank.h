@@ -42,6 +42,8 @@ class Rank {
   int index() const { return index_; }
   int world_rank() const { return shared_->world_rank(index_); }
   RankProgress& progress() { return progress_; }
+  /// PublishesActivity
+  void publish_activity(std::string_view what) { shared_->block(index_).activity.set(activity_text(what)); }
 
  private:
   void end_communication();

@@ -24,6 +24,10 @@ Communicator::Communicator(std::shared_ptr<Rank> self, std::string name, std::ve
              .rank = rank,
              .members = std::move(members)} {}
 
+void Communicator::publish_activity(std::string_view what) {
+  self_->publish_activity(what);
+}
+
 void Communicator::poll() {
   self_->progress().poll_at_work();
 }

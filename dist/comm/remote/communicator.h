@@ -9,13 +9,14 @@
 namespace tessera::dist::remote {
 
 /// A group of processes, on any machines, over the remote transport.
-class Communicator final : public dist::Communicator {
+class Communicator final : public dist::Communicator, public PublishesActivity {
  public:
   /// `members` are ranks of the world, of which this rank is number `rank`; `group` comes from Rank.
   Communicator(std::shared_ptr<Rank> self, std::string name, std::vector<int> members, int rank,
                uint64_t group, std::shared_ptr<Ledger> ledger);
 
   void poll() override;
+  void publish_activity(std::string_view what) override;
 
  protected:
   std::shared_ptr<PendingCall> start(Call call) override;

@@ -5,6 +5,7 @@
 
 #include "dist/comm/process/process_place.h"
 #include "dist/comm/wait/posted_header.h"
+#include "dist/comm/wait/rank_activity.h"
 #include "dist/comm/wait/run_failure.h"
 
 /// Frames, which the remote threads of a job send each other beside data: a header and a short payload.
@@ -44,12 +45,13 @@ struct Frame {
   // Of a call: its header, and the bytes that go to the receiver and are expected from it.
   PostedHeader header;
   int64_t send_bytes = 0, receive_bytes = 0;
-  // Of a heartbeat: where the sender runs, its calls begun and waited for, and the rank that it waits for
-  // (-1: none).
+  // Of a heartbeat: where the sender runs, its calls begun and waited for, the rank that it waits for (-1:
+  // none), and what it does.
   ProcessPlace process;
   uint64_t operations = 0;
   int32_t waits_for = -1;
   int32_t payload_bytes = 0;
+  ActivityText activity{};  // PublishesActivity
 
   /// Bytes of the frame with its payload.
   int64_t size() const { return int64_t{sizeof(Frame)} + payload_bytes; }

@@ -47,6 +47,17 @@ void JobWatch::set_places(const std::vector<RankPlace>& places) {
   }
 }
 
+void JobWatch::set_activity_source(std::function<std::optional<ActivityText>(int rank)> source) {
+  const std::lock_guard lock(mutex_);
+  activity_source_ = std::move(source);
+}
+
+/// "; it was in 1F3", or nothing.
+std::string JobWatch::activity_of(int rank) const {
+  const std::optional<ActivityText> now = activity_source_ ? activity_source_(rank) : std::nullopt;
+  return described(now.value_or(peers_[static_cast<size_t>(rank)].report.activity));
+}
+
 void JobWatch::set_process(int rank, const ProcessPlace& process) {
   const std::lock_guard lock(mutex_);
   Peer& peer = peers_[static_cast<size_t>(rank)];
@@ -169,12 +180,12 @@ void JobWatch::check_peer(int rank) {
         RunFailure::Kind::lost, rank,
         text(rank_text(rank), " is lost: ",
              peer.has_exited ? "its program has ended without this launch" : "its process has ended",
-             missed_text()));
+             missed_text(), activity_of(rank)));
   else if (!peer.has_exited && now - peer.last_frame > deadlines_.heartbeat_timeout)
     record_failure(
         RunFailure::Kind::lost, rank,
         text(rank_text(rank), " is lost: no heartbeat for ", seconds_text(deadlines_.heartbeat_timeout),
-             " (stopped, or its machine or network is down)", missed_text()));
+             " (stopped, or its machine or network is down)", missed_text(), activity_of(rank)));
 }
 
 void JobWatch::end_wait() {
@@ -205,7 +216,7 @@ void JobWatch::record_stuck(int rank, int waited_for, const CallHeader& call) {
   record_failure(RunFailure::Kind::lost, rank,
                  text(rank_text(rank), " is lost: ", heartbeat_text(peer), " has begun no call for ",
                       seconds_text(deadlines_.timeout), " (", where, ") while rank ", rank_,
-                      " waits for rank ", waited_for, " in ", call));
+                      " waits for rank ", waited_for, " in ", call, activity_of(rank)));
 }
 
 /// Where `timeout` is the shorter deadline, a stopped rank exceeds it before `heartbeat_timeout`.

@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +40,9 @@ class JobWatch final : public PeerWatch {
   ~JobWatch() override;
   /// Where all ranks run, once that is known.
   void set_places(const std::vector<RankPlace>& places);
+  /// How the newest activity of a rank of this machine is read, also after its end; nothing for others, of
+  /// which the last heartbeat has it.
+  void set_activity_source(std::function<std::optional<ActivityText>(int rank)> source);
   /// Where a rank runs. From then on the end of its process is detected, where it is visible from this one.
   void set_process(int rank, const ProcessPlace& process);
 
@@ -92,6 +97,7 @@ class JobWatch final : public PeerWatch {
   std::string heartbeat_text(const Peer& peer) const;
   std::string rank_text(int rank) const;
   std::string missed_text() const;
+  std::string activity_of(int rank) const;
 
   int rank_;
   Deadlines deadlines_;
@@ -99,6 +105,7 @@ class JobWatch final : public PeerWatch {
   mutable std::mutex mutex_;
   std::vector<Peer> peers_;
   StallDetector stalls_;
+  std::function<std::optional<ActivityText>(int rank)> activity_source_;
   Clock::time_point last_search_, thread_seen_, failed_at_;
   bool body_has_ended_ = false, failed_in_body_ = false;
   std::string waiting_in_;

@@ -15,8 +15,9 @@ void Loop::handle_heartbeat(int from, const Frame& frame, bool is_of_launch) {
     if (leave_watch_) leave_watch_->set_process(from, process);
   }
   if (is_of_launch)
-    launch_->watch->record_heartbeat(from, {.operations = frame.operations, .waits_for = frame.waits_for},
-                                     frame.payload_text());
+    launch_->watch->record_heartbeat(
+        from, {.operations = frame.operations, .waits_for = frame.waits_for, .activity = frame.activity},
+        frame.payload_text());
 }
 
 void Loop::handle_leave(int from) {
@@ -34,6 +35,7 @@ Frame Loop::own_heartbeat() const {
   const RankReport own = launch_->report();
   frame.operations = own.operations;
   frame.waits_for = own.waits_for;
+  frame.activity = own.activity;
   return frame;
 }
 

@@ -83,7 +83,13 @@ Rank::Rank(Thread& thread, uint64_t launch, const Deadlines& deadlines, Transpor
     throw;
   }
   if (shared_) progress_->set_spin(node::spin_among(ranks_on_cores_));
-  if (shared_) node_ = std::make_unique<node::Rank>(shared_, local_index_, *progress_);
+  if (!shared_) return;
+  node_ = std::make_unique<node::Rank>(shared_, local_index_, *progress_);
+  watch_->set_activity_source([shared = std::weak_ptr(shared_)](int rank) -> std::optional<ActivityText> {
+    const auto memory = shared.lock();
+    const node::RankBlock* block = memory ? memory->block_of_world_rank(rank) : nullptr;
+    return block ? std::optional(block->activity.get()) : std::nullopt;
+  });
 }
 
 Rank::~Rank() {

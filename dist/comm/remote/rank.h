@@ -38,6 +38,8 @@ class Rank {
 
   Thread& thread() const { return thread_; }
   RankProgress& progress() { return *progress_; }
+  /// PublishesActivity
+  void publish_activity(std::string_view what) { block_->activity.set(activity_text(what)); }
   const std::shared_ptr<WaitWord>& event() const { return event_; }
   /// This rank among those of its machine that share memory; null where they do not.
   node::Rank* node() const { return node_.get(); }

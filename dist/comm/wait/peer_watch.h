@@ -5,6 +5,7 @@
 #include <string>
 
 #include "dist/comm/interface/call.h"
+#include "dist/comm/wait/rank_activity.h"
 #include "tensor/error.h"
 
 namespace tessera::dist {
@@ -18,6 +19,7 @@ inline std::string seconds_text(std::chrono::milliseconds time) {
 struct RankReport {
   uint64_t operations = 0;  ///< calls begun and waited for
   int waits_for = -1;       ///< the rank, in the world, that it waits for; -1: it does not wait
+  ActivityText activity{};  ///< PublishesActivity
   bool operator==(const RankReport&) const = default;
 };
 

@@ -37,12 +37,13 @@ void StallWatch::check(int rank, const CallHeader& call) {
   const std::optional<int> stuck = detector_.find_stuck(rank);
   if (!stuck) return;
   const std::string seconds = seconds_text(detector_.timeout());
+  const std::string doing = described(detector_.report(*stuck).activity);
   if (*stuck == rank)
     throw RankLostError(text("rank ", rank, " is stuck: for ", seconds,
-                             " it did nothing while others waited for it in ", call),
+                             " it did nothing while others waited for it in ", call, doing),
                         rank);
   throw RankLostError(text("rank ", *stuck, " is stuck: for ", seconds, " it did nothing, and rank ", rank,
-                           ", which is waited for in ", call, ", waits for it"),
+                           ", which is waited for in ", call, ", waits for it", doing),
                       *stuck);
 }
 

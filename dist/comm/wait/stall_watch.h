@@ -26,6 +26,8 @@ class StallDetector {
                 std::function<RankReport(int rank)> report)
       : own_(own), ranks_(std::move(ranks)), timeout_(timeout), report_(std::move(report)) {}
   std::chrono::milliseconds timeout() const { return timeout_; }
+  /// The newest report of another rank.
+  RankReport report(int rank) const { return report_(rank); }
   /// The stuck rank, if there is one, while this rank waits for `rank`. Called again and again in a wait.
   std::optional<int> find_stuck(int rank, Clock::time_point now = Clock::now());
   /// Called when a wait is over.

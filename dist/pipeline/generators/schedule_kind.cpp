@@ -107,4 +107,24 @@ PipelineSchedule make_schedule(const ScheduleOptions& options) {
   return placed_in_slots(schedule);
 }
 
+PipelineSchedule gpipe_like(const PipelineSchedule& other, int micro_batches) {
+  require<ConfigError>(micro_batches >= 1, "schedule '", other.name,
+                       "': expected 1 or more micro-batches, got ", micro_batches);
+  PipelineSchedule schedule{.name = text("all forwards first, stages of ", other.name),
+                            .stages = other.stages,
+                            .micro_batches = micro_batches,
+                            .stage_ranks = other.stage_ranks,
+                            .rows = std::vector<std::vector<ScheduleCell>>(other.rows.size())};
+  const auto add = [&](ActionKind kind, int stage, int m) {
+    schedule.rows[static_cast<size_t>(other.stage_ranks[static_cast<size_t>(stage)])].emplace_back(
+        PipelineAction{kind, stage, m});
+  };
+  // One order of all actions, of which each rank takes its own: no cycle of waiting ranks can form.
+  for (int m = 0; m < micro_batches; ++m)
+    for (int stage = 0; stage < other.stages; ++stage) add(ActionKind::forward, stage, m);
+  for (int m = 0; m < micro_batches; ++m)
+    for (int stage = other.stages; stage-- > 0;) add(ActionKind::backward, stage, m);
+  return placed_in_slots(schedule);
+}
+
 }  // namespace tessera::dist

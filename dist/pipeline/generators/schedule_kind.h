@@ -46,5 +46,9 @@ struct ScheduleOptions {
 /// or other than 2 of zb-v, a group outside its range or for another kind, and more than 100 million
 /// forwards.
 PipelineSchedule make_schedule(const ScheduleOptions& options);
+/// All forwards, then all backwards of `micro_batches`, with the stages of another schedule on the same
+/// ranks: of what is not a step of that schedule's own micro-batches, such as an evaluation. Throws
+/// ConfigError for micro-batches below 1.
+PipelineSchedule gpipe_like(const PipelineSchedule& other, int micro_batches);
 
 }  // namespace tessera::dist

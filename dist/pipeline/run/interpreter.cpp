@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "dist/comm/wait/rank_activity.h"
 #include "dist/pipeline/run/action_error.h"
 #include "tensor/error.h"
 #include "tensor/profile/span.h"
@@ -26,6 +27,7 @@ void Interpreter::run(std::span<const PipelineAction> actions) {
   for (const PipelineAction& action : actions) {
     advance();
     begin_span();
+    if (is_compute(action.kind)) publish_activity(place_text(action));
     try {
       run(action);
     } catch (const std::exception&) {
@@ -33,9 +35,16 @@ void Interpreter::run(std::span<const PipelineAction> actions) {
     }
     end_span(action);
   }
+  publish_activity("the end of a pipeline's step");
   for (OutgoingValues& message : outgoing_) message.wait();
+  publish_activity("");
   outgoing_.clear();
   seconds_ += 1e-9 * static_cast<double>(profile_clock() - began);
+}
+
+/// Other ranks' errors name it where this rank is stuck or lost.
+void Interpreter::publish_activity(std::string_view what) {
+  if (auto* ranks = dynamic_cast<PublishesActivity*>(&input_.ranks)) ranks->publish_activity(what);
 }
 
 /// An action is counted without the time in which it waits for its inputs.

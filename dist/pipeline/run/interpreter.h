@@ -6,6 +6,7 @@
 #include <list>
 #include <map>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "dist/pipeline/run/pipeline.h"
@@ -68,6 +69,7 @@ class Interpreter {
   };
 
   void run(const PipelineAction& action);
+  void publish_activity(std::string_view what);
   void begin_span();
   void end_span(const PipelineAction& action);
   size_t live() const;  // micro-batches between forward and backward

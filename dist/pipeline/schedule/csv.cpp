@@ -1,6 +1,9 @@
 #include "dist/pipeline/schedule/csv.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "tensor/error.h"
 
@@ -91,6 +94,23 @@ PipelineSchedule parse_schedule_csv(std::string_view content, const std::string&
                        "': expected a line of cells for each rank, got none");
   infer_extents(schedule);
   return schedule;
+}
+
+PipelineSchedule read_schedule_csv(const std::string& path) {
+  std::error_code error;
+  require<ConfigError>(!std::filesystem::is_directory(path, error), "schedule: '", path,
+                       "' is a directory: expected a CSV file");
+  std::ifstream file(path, std::ios::binary);
+  const std::string content{std::istreambuf_iterator<char>(file), {}};
+  require<ConfigError>(file.is_open() && !file.bad(), "schedule: cannot read '", path, "'");
+  const auto odd = std::find_if(content.begin(), content.end(), [](char c) {
+    return (c < ' ' || c > '~') && c != '\t' && c != '\r' && c != '\n';
+  });
+  if (odd != content.end())
+    throw ConfigError(text("schedule: '", path, "' is no CSV file of actions: byte ", odd - content.begin(),
+                           " is ", static_cast<int>(static_cast<unsigned char>(*odd)),
+                           ", which no action has"));
+  return parse_schedule_csv(content, path);
 }
 
 }  // namespace tessera::dist

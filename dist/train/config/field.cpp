@@ -83,6 +83,7 @@ bool is_within(const Limits& limits, double value) {
 }  // namespace
 
 std::string ChoicePointer::name() const {
+  if (path_ && !path_->empty()) return *path_;
   const int value = get_(member_);
   for (const ChoiceName& choice : names_)
     if (choice.value == value) return choice.name;
@@ -92,7 +93,9 @@ std::string ChoicePointer::name() const {
 bool ChoicePointer::set(std::string_view name) const {
   const auto found =
       std::find_if(names_.begin(), names_.end(), [&](const auto& each) { return each.name == name; });
-  if (found == names_.end()) return false;
+  const bool is_file = path_ && found == names_.end() && name.ends_with(suffix_);
+  if (path_ && (is_file || found != names_.end())) *path_ = is_file ? name : std::string_view();
+  if (found == names_.end()) return is_file;
   set_(member_, found->value);
   return true;
 }
@@ -112,6 +115,7 @@ std::string expected_of(const FieldInfo& info, const FieldPointer& at) {
                    const size_t count = choice.names().size();
                    for (size_t i = 0; i < count; ++i)
                      all += text(i == 0 ? "" : i + 1 == count ? " or " : ", ", choice.names()[i].name);
+                   if (!choice.suffix().empty()) all += text(", or a file FILE", choice.suffix());
                    return all;
                  },
                  [&]<class T>(const T*) {

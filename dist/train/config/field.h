@@ -31,11 +31,21 @@ class ChoicePointer {
         names_(names),
         get_([](const void* at) { return static_cast<int>(*static_cast<const Enum*>(at)); }),
         set_([](void* at, int value) { *static_cast<Enum*>(at) = static_cast<Enum>(value); }) {}
+  /// The same, or in place of a name a file, of which the path ends in `suffix`: `path` has it, and is empty
+  /// for a name.
+  template <class Enum>
+  ChoicePointer(Enum* member, std::span<const ChoiceName> names, std::string* path, const char* suffix)
+      : ChoicePointer(member, names) {
+    path_ = path;
+    suffix_ = suffix;
+  }
 
-  /// The name of the value.
+  /// The name of the value, or the path of the file.
   std::string name() const;
-  /// Whether `name` is one of the names; the member then has its value.
+  /// Whether `name` is one of the names, or a path with the suffix; the member then has its value.
   bool set(std::string_view name) const;
+  /// ".csv" where a file can take the place of a name, else "".
+  std::string_view suffix() const { return suffix_; }
   /// All names, in order.
   std::span<const ChoiceName> names() const { return names_; }
 
@@ -44,6 +54,8 @@ class ChoicePointer {
   std::span<const ChoiceName> names_;
   int (*get_)(const void*);
   void (*set_)(void*, int);
+  std::string* path_ = nullptr;  // of a file; null: names alone
+  const char* suffix_ = "";
 };
 
 /// A pointer to a member of a configuration.

@@ -66,11 +66,17 @@ constexpr FieldInfo options[] = {
      "ranks that share the layers of the model, each with a part of them; divides the ranks. 0: no pipeline",
      "ranks",
      {.low = 0, .high = 1 << 20}},
-    {"pipeline_schedule", "order of the micro-batches of a step (see `tessera schedule`)"},
+    {"pipeline_schedule",
+     "order of the micro-batches of a step, by name or as a table in a CSV file (see `tessera schedule`)"},
     {"pipeline_chunks",
      "parts of the model on each rank, for interleaved, breadth-first and zb-v; 0: the schedule's default",
      "parts",
      {.low = 0, .high = 1 << 10}},
+    {"pipeline_most_live",
+     "most micro-batches, each part counted, that a rank may hold at once: a schedule that holds more is "
+     "refused. 0: any",
+     "micro-batches",
+     {.low = 0, .high = 1 << 20}},
     {"partition_method",
      "what is balanced between stages: parameters, uniform, profile (FLOPs), memory, type:REGEX, or first "
      "layers such as 0,3,6"},

@@ -79,8 +79,11 @@ const FieldTable<TrainingConfig>& training_fields() {
       {shared_option("accumulate_communication"), [](Config& c) { return &c.accumulate_communication; }},
       {shared_option("pipeline_stages"), [](Config& c) { return &c.stages.stages; }},
       {shared_option("pipeline_schedule"),
-       [](Config& c) { return ChoicePointer(&c.stages.schedule, schedule_names()); }},
+       [](Config& c) {
+         return ChoicePointer(&c.stages.schedule, schedule_names(), &c.stages.schedule_file, ".csv");
+       }},
       {shared_option("pipeline_chunks"), [](Config& c) { return &c.stages.chunks; }},
+      {shared_option("pipeline_most_live"), [](Config& c) { return &c.stages.most_live; }},
       {shared_option("partition_method"), [](Config& c) { return &c.stages.partition; }},
       {shared_option("activation_checkpoint_interval"),
        [](Config& c) { return &c.stages.checkpointing.interval; }},

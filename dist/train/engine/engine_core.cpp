@@ -130,6 +130,7 @@ void EngineCore::cut(EngineOptions& options) {
       dist::PipelineOptions{.mesh = sharding.mesh,
                             .schedule = stages.schedule,
                             .chunks = stages.chunks,
+                            .table = training::step_tables(stages, config_.accumulation_steps),
                             .partition = dist::parse_partition_method(stages.partition),
                             .costs = stages.costs,
                             .checkpointing = checkpointing_of(config_),

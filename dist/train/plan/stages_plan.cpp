@@ -32,6 +32,9 @@ dist::SimulationOptions simulation_options(nn::Module& module, const TrainingCon
           .schedule = stages.schedule,
           .chunks = stages.chunks,
           .is_pipeline = true,
+          .table = stages.schedule_file.empty()
+                       ? std::nullopt
+                       : std::optional(step_schedule(stages, config.accumulation_steps)),
           .micro_batches = static_cast<int>(config.accumulation_steps),
           .partition = dist::parse_partition_method(stages.partition),
           .checkpointing = checkpointing_of(config),

@@ -182,8 +182,12 @@ const FieldTable<TrainerFlags>& trainer_fields() {
        [](Flags& f) { return &f.trainer.devices; }},
       {shared_option("pipeline_stages"), [](Flags& f) { return &f.trainer.stages.stages; }},
       {shared_option("pipeline_schedule"),
-       [](Flags& f) { return ChoicePointer(&f.trainer.stages.schedule, schedule_names()); }},
+       [](Flags& f) {
+         StageOptions& stages = f.trainer.stages;
+         return ChoicePointer(&stages.schedule, schedule_names(), &stages.schedule_file, ".csv");
+       }},
       {shared_option("pipeline_chunks"), [](Flags& f) { return &f.trainer.stages.chunks; }},
+      {shared_option("pipeline_most_live"), [](Flags& f) { return &f.trainer.stages.most_live; }},
       {shared_option("partition_method"), [](Flags& f) { return &f.trainer.stages.partition; }},
       {shared_option("activation_checkpoint_interval"),
        [](Flags& f) { return &f.trainer.stages.checkpointing.interval; }},

@@ -2,12 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <random>
 
 #include "dist/pipeline/generators/lowering.h"
 #include "dist/pipeline/simulation/check.h"
 #include "tensor/error.h"
 #include "tests/dist/pipeline/all_schedules.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tessera;
 using namespace tessera::dist;
@@ -45,6 +47,34 @@ TEST_CASE("pipeline csv: every schedule is read as it was written") {
     CHECK(read.stage_ranks == schedule.stage_ranks);
     CHECK(read.rows == schedule.rows);
   });
+}
+
+TEST_CASE("pipeline csv: a file is read with its path as name, and what is none is refused") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "mine.csv";
+  std::ofstream(path) << "0F0,0B0\n";
+  CHECK(read_schedule_csv(path).name == path);
+  CHECK(to_csv(read_schedule_csv(path)) == "0F0,0B0\n");
+  std::ofstream(path) << "0F0,\x01";
+  CHECK_THROWS_WITH_AS(read_schedule_csv(path),
+                       doctest::Contains("' is no CSV file of actions: byte 4 is 1, which no action has"),
+                       ConfigError);
+  CHECK_THROWS_WITH_AS(read_schedule_csv(folder / "none.csv"), doctest::Contains("schedule: cannot read '"),
+                       ConfigError);
+  CHECK_THROWS_WITH_AS(read_schedule_csv(folder / "."), doctest::Contains("is a directory"), ConfigError);
+}
+
+TEST_CASE("pipeline csv: the stages of any schedule run other numbers of micro-batches") {
+  for_all_schedules([](const ScheduleOptions& o) {
+    const PipelineSchedule schedule = make_schedule(o);
+    for (const int count : {1, 3}) {
+      const PipelineSchedule other = gpipe_like(schedule, count);
+      check_schedule(other);
+      CHECK(other.stage_ranks == schedule.stage_ranks);
+      CHECK(other.micro_batches == count);
+    }
+  });
+  CHECK_THROWS_AS(gpipe_like(make_schedule({}), 0), ConfigError);
 }
 
 TEST_CASE("pipeline csv: blanks, empty lines, line ends and quotes of spreadsheets") {

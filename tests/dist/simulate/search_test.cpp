@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "models/gpt.h"
 #include "tensor/error.h"
@@ -85,6 +86,7 @@ TEST_CASE("search: every candidate is a mesh of all ranks and of the whole batch
 TEST_CASE("search: less memory gives plans that need less, down to none") {
   Models models;
   SearchOptions o = options(4, 16);
+  o.plans_activations = false;
   o.checkpointing = {{}, {.interval = 1}};
   const SearchResult free = search_plans(models.profile_of(), o, machine(), 1);
   REQUIRE(free.best.size() == 1);
@@ -104,6 +106,63 @@ TEST_CASE("search: less memory gives plans that need less, down to none") {
   CHECK(found > 1);
 }
 
+TEST_CASE("search: schedules with chunks have every number of them that the layers allow") {
+  Models models;
+  SearchOptions o = options(2, 8);
+  const auto chunks = [&] {
+    std::set<std::pair<std::string, int>> found;
+    for (const dist::TriedPlan& tried : search_plans(models.profile_of(), o, machine(), 1).tried)
+      if (tried.options.stages == 2)
+        found.emplace(std::string(name_of(tried.options.schedule)), tried.options.chunks);
+    return found;
+  };
+  // 9 layers: embedding, 6 blocks, norm and head.
+  CHECK(chunks() == std::set<std::pair<std::string, int>>{{"gpipe", 0},
+                                                          {"1f1b", 0},
+                                                          {"interleaved", 2},
+                                                          {"interleaved", 3},
+                                                          {"interleaved", 4},
+                                                          {"zb-h1", 0},
+                                                          {"zb-v", 0},
+                                                          {"breadth-first", 2},
+                                                          {"breadth-first", 3},
+                                                          {"breadth-first", 4}});
+  o.most_chunks = 2;
+  CHECK(!chunks().contains({"interleaved", 3}));
+  o.most_chunks = 1;
+  CHECK(!chunks().contains({"zb-v", 0}));
+  o.most_chunks = 0;
+  CHECK_THROWS_AS(chunks(), ConfigError);
+}
+
+TEST_CASE("search: what nearly fits is planned block by block, and takes less time than all again") {
+  Models models;
+  SearchOptions o = options(2, 16);
+  o.checkpointing = {{}, {.interval = 1}};
+  o.plans_activations = false;
+  o.choices = {.keeps = {{"self_attention"}},
+               .may = [](const nn::LayerSpec& layer) { return layer.kind == "Block"; }};
+  const SearchResult free = search_plans(models.profile_of(), o, machine(), 1);
+  o.memory_bytes = free.best[0].step.peak_bytes() * 9 / 10;
+  o.micro_batch_sizes = {free.best[0].micro_batch_size};
+  const SearchResult whole = search_plans(models.profile_of(), o, machine(), 1);
+  o.plans_activations = true;
+  const SearchResult planned = search_plans(models.profile_of(), o, machine(), 1);
+  REQUIRE(whole.best.size() == 1);
+  REQUIRE(planned.best.size() == 1);
+  const dist::FoundPlan& best = planned.best[0];
+  CHECK(best.options.activation_budget > 0);
+  CHECK(best.step.peak_bytes() <= o.memory_bytes);
+  CHECK(best.step.seconds < whole.best[0].step.seconds);
+  CHECK(best.step.seconds > free.best[0].step.seconds);
+  CHECK(describe_choices(best.options, best.micro_batch_size).find("checkpointing for ") !=
+        std::string::npos);
+  const auto again = std::count_if(best.options.kept.begin(), best.options.kept.end(),
+                                   [](const nn::KeptOfLayer& kept) { return kept.is_checkpointed; });
+  CHECK(again > 0);
+  CHECK(again < 6);
+}
+
 TEST_CASE("search: slow links between nodes are avoided") {
   Models models;
   SearchOptions o = options(8, 64);
@@ -120,6 +179,7 @@ TEST_CASE("search: slow links between nodes are avoided") {
 TEST_CASE("search: reasons name the nearest alternatives") {
   Models models;
   SearchOptions o = options(4, 16);
+  o.plans_activations = false;
   o.checkpointing = {{}, {.interval = 1}};
   const SearchResult free = search_plans(models.profile_of(), o, machine(), 1);
   const std::vector<std::string> lines = reasons(free.best[0], free);
@@ -128,6 +188,7 @@ TEST_CASE("search: reasons name the nearest alternatives") {
   }));
   // On one rank, with one micro-batch size, checkpointing is the only choice.
   o = options(1, 4);
+  o.plans_activations = false;
   o.checkpointing = {{}, {.interval = 1}};
   o.micro_batch_sizes = {4};
   const SearchResult kept = search_plans(models.profile_of(), o, machine(), 1);

@@ -354,3 +354,34 @@ TEST_CASE("simulated step: bad input is refused") {
                        "rates of the machine: link along 'shard': expected bytes a second above 0, got 0",
                        ConfigError);
 }
+
+TEST_CASE("step: transfers along two dimensions of one link share its rate") {
+  Profiled model(gpt_options(4));
+  set_equal_times(model.profile);
+  MachineRates own = rates();
+  // A gather takes longer than a message.
+  own.links["shard"] = own.links["pipeline"] = {.bytes_per_second = 1e4, .latency = 0};
+  MachineRates shared = own;
+  shared.links["shard"].name = shared.links["pipeline"].name = "way out";
+  const SimulationOptions o{.stages = 2,
+                            .shards = 2,
+                            .strategy = Strategy::full_shard,
+                            .schedule = ScheduleKind::gpipe,
+                            .is_pipeline = true,
+                            .micro_batches = 2};
+  const dist::SimulatedStep apart = simulate_step(model.profile, o, own),
+                            together = simulate_step(model.profile, o, shared);
+  const double message = static_cast<double>(apart.ranks[0].activation_traffic) / 2 / 1e4;
+  const auto begin = [](const dist::SimulatedStep& step, size_t rank, size_t action) {
+    return step.timeline.ranks[rank][action].begin;
+  };
+  // After F0 the gather for F1 and the message of F0 begin at once.
+  const double f = apart.timeline.ranks[0][0].end - apart.timeline.ranks[0][0].begin;
+  const double gather = begin(apart, 0, 0);
+  REQUIRE(message < gather);
+  CHECK(begin(apart, 0, 1) == doctest::Approx(gather + f + gather));
+  CHECK(begin(apart, 1, 0) == doctest::Approx(gather + f + message));
+  CHECK(begin(together, 0, 1) == doctest::Approx(gather + f + gather + message));
+  CHECK(begin(together, 1, 0) == doctest::Approx(gather + f + 2 * message));
+  CHECK(together.seconds > apart.seconds);
+}

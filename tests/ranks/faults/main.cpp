@@ -17,6 +17,9 @@
 
 #include "dist/comm/interface/fault_injection.h"
 #include "dist/launch/launch.h"
+#include "dist/pipeline/run/pipeline.h"
+#include "models/dnn.h"
+#include "nn/materialize.h"
 
 using namespace tessera;
 using std::chrono::milliseconds;
@@ -92,7 +95,32 @@ void work(dist::World& world, int rounds) {
   }
 }
 
+/// Steps of a pipeline with a stage on each rank. In the third one a stage causes the fault in its forward of
+/// micro-batch 2.
+void train_in_stages(dist::World& world, const std::string& fault, int rank) {
+  models::Dnn dnn({.layers = 2 * world.size(), .width = 4});
+  nn::LayeredModel layers = dnn.to_layered_model();
+  int step = 0, calls = 0;
+  for (int64_t layer = 2 * rank; world.rank() == rank && layer < 2 * rank + 1; ++layer)
+    layers.layers[static_cast<size_t>(layer)].run =
+        [&, run = layers.layers[static_cast<size_t>(layer)].run](const nn::LayerValues& values) {
+          if (step == 2 && ++calls == 3) {
+            if (fault == "stage-killed") ::raise(SIGKILL);
+            std::this_thread::sleep_for(std::chrono::minutes(5));
+          }
+          return run(values);
+        };
+  dist::Pipeline pipeline(dnn, layers,
+                          {.mesh = dist::pipeline_mesh(world, world.size()),
+                           .partition = dist::parse_partition_method("uniform")});
+  nn::materialize(dnn, cpu(), 1);
+  const Tensor x = Tensor::zeros({2, 4}, f32);
+  const std::vector<dist::MicroBatch> batches(4, {.inputs = {x}, .targets = {x}});
+  for (; step < 1000; ++step) pipeline.train_step(batches);
+}
+
 void body(dist::World& world, const std::string& fault, int rank) {
+  if (fault.starts_with("stage-")) return train_in_stages(world, fault, rank);
   work(world, 3);
   Faults faults{world};
   if (world.rank() == rank) faults.run(fault);

@@ -287,6 +287,7 @@ TEST_CASE("write_chrome_trace: JSON with a named row per thread and stream and a
   std::ostringstream out;
   write_chrome_trace(profiler, out);
   const Json::Value events = parsed(out.str())["traceEvents"];
+  CHECK(std::stoll(parsed(out.str())["otherData"]["clock_begin_ns"].asString()) == 5'000'000'000);
   std::map<std::string, Json::Value> named;
   std::vector<std::string> rows;
   for (const Json::Value& event : events) {

@@ -1,9 +1,7 @@
 #include "tools/tessera/pipeline/show_schedule.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <ostream>
 
@@ -24,23 +22,6 @@ namespace {
 using dist::PipelineSchedule;
 using dist::PipelineTimeline;
 
-PipelineSchedule read_schedule(const std::string& path) {
-  std::error_code error;
-  require<ConfigError>(!std::filesystem::is_directory(path, error), "schedule: '", path,
-                       "' is a directory: expected a CSV file");
-  std::ifstream file(path, std::ios::binary);
-  const std::string content{std::istreambuf_iterator<char>(file), {}};
-  require<ConfigError>(file.is_open() && !file.bad(), "schedule: cannot read '", path, "'");
-  const auto odd = std::find_if(content.begin(), content.end(), [](char c) {
-    return (c < ' ' || c > '~') && c != '\t' && c != '\r' && c != '\n';
-  });
-  if (odd != content.end())
-    throw ConfigError(text("schedule: '", path, "' is no CSV file of actions: byte ", odd - content.begin(),
-                           " is ", static_cast<int>(static_cast<unsigned char>(*odd)),
-                           ", which no action has"));
-  return dist::parse_schedule_csv(content, path);
-}
-
 PipelineSchedule schedule_of(const ScheduleFlags& f) {
   PipelineSchedule schedule = f.from_csv.empty()
                                   ? dist::make_schedule({.kind = dist::parse_schedule_kind(f.kind),
@@ -48,7 +29,7 @@ PipelineSchedule schedule_of(const ScheduleFlags& f) {
                                                          .micro_batches = f.micro_batches,
                                                          .chunks = f.chunks,
                                                          .group = f.group})
-                                  : read_schedule(f.from_csv);
+                                  : dist::read_schedule_csv(f.from_csv);
   dist::check_schedule(schedule);
   if (f.messages) schedule = dist::with_messages(schedule);
   require<ConfigError>(f.unshard.empty() || f.unshard == "step" || f.unshard == "action",

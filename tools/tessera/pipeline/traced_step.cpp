@@ -3,9 +3,12 @@
 #include <json/json.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -30,16 +33,32 @@ Json::Value read_trace(const std::string& path) {
   return trace;
 }
 
-/// The spans of a trace in rows named "pipeline", by rank.
-void add_runs(const std::string& path, std::map<int, Runs>& by_rank) try {
+/// The time of a trace's first span on the clock of its machine, in milliseconds; nothing for a trace without
+/// it.
+std::optional<double> clock_begin(const Json::Value& trace) {
+  const Json::Value& begin = trace["otherData"]["clock_begin_ns"];
+  if (!begin.isString()) return std::nullopt;
+  const std::string digits = begin.asString();
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return static_cast<double>(value) / 1e6;
+}
+
+/// The spans of a trace in rows named "pipeline", by rank. Traces of several processes are aligned by the
+/// clock that they share: `first_begin` is that of the first one.
+void add_runs(const std::string& path, std::map<int, Runs>& by_rank, std::optional<double>& first_begin) try {
   const Json::Value trace = read_trace(path);
+  const std::optional<double> own = clock_begin(trace);
+  if (!first_begin) first_begin = own;
+  const double shift = own && first_begin ? *own - *first_begin : 0;
   std::set<std::pair<int, int>> rows;
   for (const Json::Value& event : trace["traceEvents"])
     if (event["name"] == "thread_name" && event["args"]["name"] == "pipeline")
       rows.emplace(event["pid"].asInt(), event["tid"].asInt());
   for (const Json::Value& event : trace["traceEvents"])
     if (event["ph"] == "X" && rows.contains({event["pid"].asInt(), event["tid"].asInt()})) {
-      const double begin = event["ts"].asDouble() / 1000;
+      const double begin = event["ts"].asDouble() / 1000 + shift;
       const double length = event["dur"].asDouble() / 1000;
       require<ConfigError>(std::isfinite(begin) && length >= 0 && std::isfinite(length), "trace '", path,
                            "': expected spans of a length of 0 or more, got ", event["name"].asString(),
@@ -69,7 +88,8 @@ std::map<int, Runs> first_column(std::map<int, Runs> by_rank, int ranks) {
 dist::PipelineTimeline read_traced_step(const std::vector<std::string>& paths,
                                         const dist::PipelineSchedule& schedule) {
   std::map<int, Runs> by_rank;
-  for (const std::string& path : paths) add_runs(path, by_rank);
+  std::optional<double> first_begin;
+  for (const std::string& path : paths) add_runs(path, by_rank, first_begin);
   by_rank = first_column(std::move(by_rank), schedule.ranks());
   // The number of steps that every rank has whole.
   size_t steps = SIZE_MAX;

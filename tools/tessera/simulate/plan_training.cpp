@@ -72,6 +72,10 @@ MachineRates rates_of(const PlanFlags& f) {
   return rates;
 }
 
+bool is_block(const nn::LayerSpec& layer) {
+  return layer.kind == "Block";
+}
+
 std::string bytes_text(int64_t bytes) {
   return with_prefix(static_cast<double>(bytes), "B");
 }
@@ -90,7 +94,9 @@ std::string command_of(const FoundPlan& plan, const PlanFlags& f, int64_t batch_
     command += " --strategy no_shard";
   if (dist::traits_of(o.strategy).replicates) command += text(" --shard-group-size ", o.shards);
   if (o.stages > 1)
-    command += text(" --pipeline-stages ", o.stages, " --pipeline-schedule ", dist::name_of(o.schedule));
+    command += text(" --pipeline-stages ", o.stages, " --pipeline-schedule ", dist::name_of(o.schedule),
+                    o.chunks > 0 ? text(" --pipeline-chunks ", o.chunks) : "");
+  if (o.activation_budget > 0) command += text(" --activation-checkpoint-budget ", o.activation_budget);
   if (o.checkpointing.interval > 0)
     command += text(" --activation-checkpoint-interval ", o.checkpointing.interval,
                     " --activation-checkpoint-keep ", o.checkpointing.keep.empty() ? "none" : "attention");
@@ -152,7 +158,8 @@ void plan_training(const PlanFlags& f, std::ostream& out) {
                        .between_nodes = rates.link,
                        .batch_size = batch_size,
                        .memory_bytes = static_cast<int64_t>(f.memory),
-                       .checkpointing = {{}, {1, {"self_attention"}}, {1, {}}},
+                       .checkpointing = {{}, {1, {"self_attention"}}, {1, {}}, {2, {}}, {4, {}}},
+                       .choices = {.keeps = {{"self_attention"}}, .may = is_block},
                        .common = {}};
   if (f.micro_batch_size > 0) search.micro_batch_sizes = {f.micro_batch_size};
   if (f.node_link_bandwidth > 0) search.between_nodes = {f.node_link_bandwidth, f.node_link_latency};

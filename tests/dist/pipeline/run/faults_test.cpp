@@ -2,7 +2,9 @@
 // error that names the place, and none hangs.
 
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <typeinfo>
 
 #include "models/dnn.h"
@@ -119,6 +121,40 @@ TEST_CASE("pipeline, faults: a rank that ends, with an exception or without, is 
       CAPTURE(errors[rank]);
       CHECK(contains(errors[rank], "rank 1"));
       CHECK(contains(errors[rank], throws ? "out of disk" : "ended its communication"));
+    }
+  }
+}
+
+TEST_CASE("pipeline, faults: a stuck stage is named with the action in which it is") {
+  for (const bool is_forward : {true, false}) {
+    std::atomic<bool> has_failed = false;
+    std::vector<std::string> errors(3);
+    const auto train = [&](dist::World& world) {
+      int calls = 0;
+      const auto sticks = [&] {
+        if (calls++ != 2) return;
+        for (int i = 0; i < 30'000 && !has_failed; ++i)
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      };
+      FaultyModel model(is_forward ? sticks : std::function<void()>(),
+                        is_forward ? std::function<void()>() : sticks);
+      dist::Pipeline pipeline = model.cut(world, ScheduleKind::gpipe);
+      model.materialize();
+      try {
+        pipeline.train_step(test::regression_batches(4));
+      } catch (const std::exception& error) {
+        errors[static_cast<size_t>(world.rank())] = error.what();
+        has_failed = true;
+        throw;
+      }
+    };
+    CHECK_THROWS_AS(dist::launch(train, {.virtual_ranks = 3, .timeout = std::chrono::milliseconds(1500)}),
+                    dist::RankLostError);
+    for (const size_t rank : {0, 2}) {
+      CAPTURE(errors[rank]);
+      CHECK(contains(errors[rank], "rank 1 is stuck: for 1.5 s it did nothing"));
+      CHECK(contains(errors[rank], is_forward ? "; it was in 1F2 (stage 1, micro-batch 2)"
+                                              : "; it was in 1B2 (stage 1, micro-batch 2)"));
     }
   }
 }

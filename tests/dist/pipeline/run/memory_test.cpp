@@ -97,6 +97,32 @@ TEST_CASE("pipeline, memory: a rank holds the parameters and gradients of its st
   });
 }
 
+TEST_CASE("pipeline, memory: building from specs takes a stage's bytes, building the whole model takes all") {
+  constexpr int stages = 4;
+  test::require_no_problems(stages, [](dist::World& world) {
+    std::vector<std::string> problems;
+    for (const bool is_plain : {false, true}) {
+      const int64_t before = now(MemoryCategory::parameter);
+      current_account()->reset_peaks();
+      models::Dnn dnn({.layers = 3 * stages, .width = width});
+      dnn.to(f64);
+      const int64_t all = 8 * dnn.parameters().numel();
+      if (is_plain) nn::materialize(dnn, cpu(), 1);
+      dist::Pipeline pipeline(dnn, dnn.to_layered_model(), {.mesh = dist::pipeline_mesh(world, stages)});
+      if (!is_plain) nn::materialize(dnn, cpu(), 1);
+      const int64_t peak = current_account()->count(MemoryCategory::parameter).peak - before,
+                    kept = now(MemoryCategory::parameter) - before;
+      // Each storage is rounded up to 64 bytes.
+      const int64_t expected = is_plain ? all : all / stages, rounding = 64 * 2 * 3 * stages;
+      if (peak < expected || peak > expected + rounding)
+        problems.push_back(text(is_plain ? "the whole model" : "specs", ": expected a peak of ", expected,
+                                " bytes, got ", peak));
+      if (kept > all / stages + rounding) problems.push_back(text("a rank keeps ", kept, " bytes"));
+    }
+    return problems;
+  });
+}
+
 TEST_CASE("pipeline, memory: a model that one rank's limit does not hold trains in stages") {
   const models::DnnOptions options{.layers = 8, .width = 64};
   const int64_t model_bytes = models::parameter_count(options) * 8;

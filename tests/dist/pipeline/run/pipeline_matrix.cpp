@@ -1,12 +1,16 @@
 #include "tests/dist/pipeline/run/pipeline_matrix.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
+#include <random>
+#include <thread>
 
 #include "autograd/grad_mode.h"
+#include "dist/comm/interface/fault_injection.h"
 #include "dist/pipeline/simulation/check.h"
 #include "models/gpt.h"
 #include "nn/materialize.h"
@@ -97,6 +101,21 @@ bool same_bits(const Tensor& a, const Tensor& b) {
   return std::memcmp(a.raw_data(), b.raw_data(), static_cast<size_t>(a.nbytes())) == 0;
 }
 
+/// Sleeps at every 20th call or so, up to a millisecond, while it is on.
+class RandomDelay {
+ public:
+  explicit RandomDelay(int seed) : engine_(static_cast<uint32_t>(seed)) {}
+  void turn(bool on) { is_on_ = on; }
+  void operator()() {
+    if (is_on_ && engine_() % 20 == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(engine_() % 1000));
+  }
+
+ private:
+  std::mt19937 engine_;
+  bool is_on_ = false;
+};
+
 /// A pipeline's model beside the same one on one device.
 class Comparison {
  public:
@@ -104,15 +123,22 @@ class Comparison {
              const std::optional<dist::Strategy>& strategy)
       : world_(world),
         mesh_(options.mesh),
+        delay_(world.rank()),
         pipeline_(gpt_, gpt_.to(f64).as<models::Gpt>()->to_layered_model(), options) {
     if (strategy)
       pipeline_.shard({.mesh = mesh_, .strategy = *strategy, .units = dist::every<models::Block>()});
     whole_.to(f64);
     nn::materialize(whole_, cpu(), seed);
     nn::materialize(gpt_, cpu(), seed);
+    // Before and after each module, in both directions.
+    gpt_.for_each([this](nn::Module& module) {
+      module.register_forward_pre_hook([this](nn::Module&, const nn::CallVariables&) { delay_(); });
+      module.register_full_backward_pre_hook([this](nn::Module&, std::vector<Variable>&) { delay_(); });
+    });
   }
 
   std::vector<std::string> run() {
+    const dist::CommHookScope in_messages([this](dist::CommPoint, const dist::CallHeader&) { delay_(); });
     compare_values();
     for (const int count : {1, 2, 3, 4, 8}) {
       place_ = text(pipeline_.schedule(count).name, ", ", mesh_.size("pipeline"), " of ", world_.size(),
@@ -122,7 +148,10 @@ class Comparison {
       const int copy = mesh_.index("replica") * mesh_.size("shard") + mesh_.index("shard");
       const std::vector<dist::MicroBatch> batches(all.begin() + count * copy,
                                                   all.begin() + count * (copy + 1));
-      const Step first = step(batches), again = step(batches);
+      const Step first = step(batches);
+      delay_.turn(true);
+      const Step again = step(batches);
+      delay_.turn(false);
       compare(first, step_of_one_device(whole_, all));
       compare_bits(first, again);
       compare_results(batches);
@@ -186,10 +215,10 @@ class Comparison {
   }
 
   void compare_bits(const Step& a, const Step& b) {
-    if (a.loss != b.loss) add("the second run has another loss");
+    if (a.loss != b.loss) add("the run with delays has another loss");
     for (const auto& [name, gradient] : a.gradients)
       if (!same_bits(gradient.values, b.gradients.at(name).values))
-        add("the second run has another gradient of '", name, "'");
+        add("the run with delays has another gradient of '", name, "'");
   }
 
   /// Logits of the last stage.
@@ -208,6 +237,7 @@ class Comparison {
 
   dist::World& world_;
   dist::Mesh mesh_;
+  RandomDelay delay_;  // of this rank
   models::Gpt whole_{small_gpt}, gpt_{small_gpt};
   dist::Pipeline pipeline_;
   std::string place_;

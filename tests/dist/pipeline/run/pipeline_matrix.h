@@ -16,7 +16,8 @@ std::vector<dist::MicroBatch> language_batches(int count);
 
 /// Trains a pipeline over all ranks of `world` with steps of 1, 2, 3, 4 and 8 micro-batches and holds it
 /// against one device: losses, gradients and validation losses to 1e-12, initial values by their bits, live
-/// micro-batches by their bound; and against itself in a second run, by bits. Returns what differs.
+/// micro-batches by their bound; and by bits against itself in a second run with delays at random places, in
+/// modules and messages. Returns what differs.
 /// With a mesh of more dimensions the stages are sharded by `strategy`, and ranks with the same stages train
 /// micro-batches of their own.
 std::vector<std::string> check_pipeline(dist::World& world, const dist::PipelineOptions& options,

@@ -223,3 +223,25 @@ TEST_CASE("table of fields: the reference page has a row for each field") {
                  "| `steps` | `--steps` | `10` | a whole number from 1 to 1000, in steps | how long |\n"));
   CHECK(contains(page, "| `out_folder` | `--out-folder` | none | a text | where to |\n"));
 }
+
+TEST_CASE("table of fields: a choice that a file may take the place of") {
+  struct Drawing {
+    Shape shape = Shape::square;
+    std::string file = {};
+  };
+  const FieldTable<Drawing> table{
+      {{"shape", "which form"}, [](Drawing& d) { return ChoicePointer(&d.shape, shapes, &d.file, ".svg"); }}};
+  Resolved<Drawing> drawing(table);
+  CHECK(drawing.values()[0].value == "square");
+  drawing.set("shape", "a/mine.svg", {Source::flag, "--shape"});
+  CHECK(drawing->file == "a/mine.svg");
+  CHECK(drawing->shape == Shape::square);
+  CHECK(drawing.values()[0].value == "a/mine.svg");
+  CHECK(drawing.values()[0].json == "\"a/mine.svg\"");
+  CHECK(drawing.values()[0].expected == "round or square, or a file FILE.svg");
+  drawing.set("shape", "round", {Source::flag, "--shape"});
+  CHECK(drawing->file.empty());
+  CHECK(drawing->shape == Shape::round);
+  CHECK_THROWS_WITH_AS(drawing.set("shape", "mine.png", {Source::flag, "--shape"}),
+                       "--shape: expected round or square, or a file FILE.svg, got 'mine.png'", ConfigError);
+}

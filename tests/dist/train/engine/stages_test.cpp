@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <fstream>
 
 #include "autograd/debug/graph_dot.h"
+#include "dist/train/config/training_fields.h"
 #include "dist/train/engine/initialize.h"
 #include "nn/checkpoint_modules.h"
 #include "nn/layers/activation.h"
@@ -14,7 +16,9 @@
 #include "nn/materialize.h"
 #include "optim/rules/adam.h"
 #include "tests/dist/fsdp/on_threads.h"
+#include "tests/dist/fsdp/rank_errors.h"
 #include "tests/support/error_text.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tessera;
 using namespace tessera::training;
@@ -121,6 +125,26 @@ TEST_CASE("engine: train_batch and eval_batch in stages have the losses of one d
   });
 }
 
+TEST_CASE("engine: a schedule from a file, and one that holds too much") {
+  const TemporaryFolder folder;
+  const std::string table = folder / "mine.csv";
+  std::ofstream(table) << "0F0,0F1,0F2,0B0,0B1,0F3,0B2,0B3\n1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3\n";
+  const Losses alone = train(nullptr, {});
+  test::require_no_problems(2, [&](dist::World& world) {
+    return differences(train(&world, {.stages = {.stages = 2, .schedule_file = table}}), alone);
+  });
+  const auto refused = [](const StageOptions& stages) {
+    return test::errors_of(2, [&](dist::World& world) { train(&world, {.stages = stages}); }).at(0);
+  };
+  CHECK(contains(refused({.stages = 2, .schedule_file = table, .most_live = 2}),
+                 "mine.csv': rank 0, slot 2 (0F2): 3 micro-batches are live, of at most 2"));
+  CHECK(contains(refused({.stages = 2, .schedule = dist::ScheduleKind::gpipe, .most_live = 2}),
+                 "schedule 'gpipe': rank 0, slot 2 (0F2): 3 micro-batches are live, of at most 2"));
+  Resolved<TrainingConfig> config(training_fields());
+  config.set("pipeline_schedule", table, {Source::file, "run.json:3"});
+  CHECK(config->stages.schedule_file == table);
+}
+
 TEST_CASE("engine: an epoch that ends within a step in stages leaves no part of it") {
   test::require_no_problems(2, [](dist::World& world) {
     Net net;
@@ -212,7 +236,8 @@ TEST_CASE("engine: a full host store names the option of its budget") {
     } catch (const std::exception&) {
       return {};  // the other rank's error ended this one
     }
-    if (message.starts_with("activation_offload_bytes 10: memory limit of 10 bytes") &&
+    if (message.starts_with("pipeline, ") &&
+        contains(message, "micro-batch 0): activation_offload_bytes 10: memory limit of 10 bytes") &&
         contains(message, "0 is no limit") && !contains(message, "activation checkpointing"))
       return {};
     return {message};
