@@ -8,8 +8,8 @@ namespace tessera {
 /// `channels_last`. Convolutions, pooling and batch norm keep this layout.
 bool is_channels_last(const Tensor& x);
 
-/// x (N, C, spatial...) as a view (N, spatial..., C), which is contiguous for a channels-last x; and such a view
-/// as (N, C, spatial...) again.
+/// x (N, C, spatial...) as a view (N, spatial..., C), which is contiguous for a channels-last x; and such a
+/// view as (N, C, spatial...) again.
 /// @{
 Tensor channels_innermost(const Tensor& x);
 Tensor channels_second(const Tensor& x);

@@ -72,6 +72,7 @@ void Loop::send_abort_message(const RunFailure& failure, std::function<void()> s
 void Loop::begin_leave(std::function<void()> done) {
   leave_ = std::move(done);
   sends_heartbeats_ = false;
+  leave_by_ = Clock::now() + end_timeout;  // of the last rank to leave, whose frames are still on their way
   leave_watch_ = std::make_unique<JobWatch>(wire_->rank(), wire_->size(), deadlines_);
   Frame frame;
   frame.type = Frame::Type::leave;

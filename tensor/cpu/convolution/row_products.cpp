@@ -46,11 +46,15 @@ void for_each_tap(const Geometry& g, const RowRange& r, int64_t position, const 
   const int64_t start[3] = {at / (g.out[1] * g.out[2]) * g.stride[0] - g.padding[0],
                             at / g.out[2] % g.out[1] * g.stride[1] - g.padding[1],
                             at % g.out[2] * g.stride[2] - g.padding[2]};
+  int64_t kw = r.first_tap % g.kernel[2], kh = r.first_tap / g.kernel[2] % g.kernel[1],
+          kd = r.first_tap / (g.kernel[1] * g.kernel[2]);
   for (int64_t t = 0; t < r.taps; ++t) {
-    const int64_t tap = r.first_tap + t;
-    const int64_t d = start[0] + tap / (g.kernel[1] * g.kernel[2]) * g.dilation[0];
-    const int64_t h = start[1] + tap / g.kernel[2] % g.kernel[1] * g.dilation[1];
-    const int64_t w = start[2] + tap % g.kernel[2] * g.dilation[2];
+    const int64_t d = start[0] + kd * g.dilation[0], h = start[1] + kh * g.dilation[1],
+                  w = start[2] + kw * g.dilation[2];
+    if (++kw == g.kernel[2]) {
+      kw = 0;
+      if (++kh == g.kernel[1]) kh = 0, ++kd;
+    }
     const bool inside = d >= 0 && d < g.in[0] && h >= 0 && h < g.in[1] && w >= 0 && w < g.in[2];
     const int64_t pixel = ((image * g.in[0] + d) * g.in[1] + h) * g.in[2] + w;
     visit(inside ? pixel * g.in_channels + r.channel : -1, t * r.channels);
@@ -143,19 +147,18 @@ void forward(const Geometry& g, const T* x, const float* weight, const float* bi
       else
         result = wide.get();
       for (int64_t p = 0; bias && p < count; ++p) std::copy_n(bias, outs, result + p * outs);
-      for (int64_t b = 0; b < blocks; ++b)
-        TESSERA_PER_ISA(resident_product_f32)
-        ({.m = count,
-          .n = std::min(panel, outs - b * panel),
-          .k = rows,
-          .a = block.get(),
-          .row = rows,
-          .step = 1,
-          .b = panels.get() + b * rows * panel,
-          .ldb = panel,
-          .c = result + b * panel,
-          .ldc = outs,
-          .accumulate = bias != nullptr});
+      for (int64_t b = 0; b < blocks; ++b) TESSERA_PER_ISA(resident_product_f32)
+      ({.m = count,
+        .n = std::min(panel, outs - b * panel),
+        .k = rows,
+        .a = block.get(),
+        .row = rows,
+        .step = 1,
+        .b = panels.get() + b * rows * panel,
+        .ldb = panel,
+        .c = result + b * panel,
+        .ldc = outs,
+        .accumulate = bias != nullptr});
       if constexpr (!is_f32<T>) narrow_contiguous(result, count * outs, y + first * outs);
     }
   });
@@ -211,45 +214,49 @@ void input_gradient(const Geometry& g, const T* dy, const float* weight, T* dx) 
   });
 }
 
-/// A task has 32 of the O, some channels of x and one row of the kernel, and all positions.
+/// A task has 64 of the O, some channels of x and one row of the kernel, and all positions.
 template <class T>
 void weight_gradient(const Geometry& g, const float* dy, const T* x, bool accumulate, float* dw) {
-  constexpr int64_t most_channels = 64;
+  constexpr int64_t most_channels = 64, panels = 2;
   const int64_t outs = g.out_channels, all = g.batch * g.positions();
-  const int64_t columns = divided_up(outs, panel), cuts = divided_up(g.in_channels, most_channels);
+  const int64_t columns = divided_up(outs, panels * panel), cuts = divided_up(g.in_channels, most_channels);
   const int64_t kernel_rows = g.kernel[0] * g.kernel[1], taps = g.kernel[2];
   parallel_for(columns * cuts * kernel_rows, 1, [&](int64_t begin, int64_t end) {
     const int64_t largest = taps * std::min(most_channels, g.in_channels), width = block_positions(largest);
-    const Scratch<float> rows(width * largest), sums(largest * panel),
+    const Scratch<float> rows(width * largest), sums(panels * largest * panel),
         copy(width * panel + vector_elements<float>);
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t o = i / (cuts * kernel_rows) * panel, n = std::min(panel, outs - o);
+      const int64_t o = i / (cuts * kernel_rows) * panels * panel, n = std::min(panels * panel, outs - o);
       const int64_t channel = i / kernel_rows % cuts * most_channels, kernel_row = i % kernel_rows;
       const RowRange range{kernel_row * taps, taps, channel,
                            std::min(most_channels, g.in_channels - channel)};
       for (int64_t first = 0; first < all; first += width) {
         const int64_t count = std::min(width, all - first);
         gather_rows(g, range, x, first, count, rows.get());
-        for (int64_t p = 0; p < count; ++p)
-          std::memcpy(copy.get() + p * panel, dy + (first + p) * outs + o, n * sizeof(float));
-        TESSERA_PER_ISA(resident_product_f32)
-        ({.m = range.elements(),
-          .n = n,
-          .k = count,
-          .a = rows.get(),
-          .row = 1,
-          .step = range.elements(),
-          .b = copy.get(),
-          .ldb = panel,
-          .c = sums.get(),
-          .ldc = panel,
-          .accumulate = first > 0});
+        for (int64_t j = 0; j < n; j += panel) {
+          const int64_t here = std::min(panel, n - j);
+          for (int64_t p = 0; p < count; ++p)
+            std::memcpy(copy.get() + p * panel, dy + (first + p) * outs + o + j, here * sizeof(float));
+          TESSERA_PER_ISA(resident_product_f32)
+          ({.m = range.elements(),
+            .n = here,
+            .k = count,
+            .a = rows.get(),
+            .row = 1,
+            .step = range.elements(),
+            .b = copy.get(),
+            .ldb = panel,
+            .c = sums.get() + j * largest,
+            .ldc = panel,
+            .accumulate = first > 0});
+        }
       }
       for (int64_t j = 0; j < n; ++j)
         for (int64_t c = 0; c < range.channels; ++c) {
           float* const to = dw + ((o + j) * g.in_channels + channel + c) * g.taps() + range.first_tap;
           for (int64_t t = 0; t < taps; ++t) {
-            const float value = sums.get()[(t * range.channels + c) * panel + j];
+            const float value =
+                sums.get()[j / panel * panel * largest + (t * range.channels + c) * panel + j % panel];
             to[t] = accumulate ? to[t] + value : value;
           }
         }

@@ -4,88 +4,15 @@
 // that multiplies with them: 36 values for 9 would cost more to store than to compute.
 #include "tensor/cpu/convolution/winograd.h"
 
-#include <algorithm>
-#include <array>
-#include <cstring>
-
+#include "tensor/cpu/convolution/winograd_grid.h"
 #include "tensor/cpu/gemm/resident_product.h"
-#include "tensor/cpu/loops/scratch.h"
-#include "tensor/cpu/loops/winograd_tiles.h"
 #include "tensor/cpu/transpose.h"
 #include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {
 
-constexpr int64_t block_channels = 32;  ///< channels of a task's result
-constexpr int64_t block_tiles = 64;     ///< tiles of a product
-constexpr int64_t taps = 9;
-
-int64_t divided_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-/// Elements from one of a tile's 36 values to the next: an odd number of cache lines, so that 36 streams of
-/// stores fall into different sets of the cache.
-int64_t step_for(int64_t elements) {
-  return (divided_up(elements, 16) | 1) * 16;
-}
-
-template <class T>
-const WinogradTiles<T>& tile_maps() {
-  if constexpr (std::is_same_v<T, float>)
-    return TESSERA_PER_ISA(winograd_tiles_f32)();
-  else
-    return TESSERA_PER_ISA(winograd_tiles_bf16)();
-}
-
-/// A plane of pixels, and the tiles over it: tile (i, j) begins at pixel (4 i - before, 4 j - before).
-struct Plane {
-  int64_t height, width, before;
-};
-
-/// The tiles of all images, over the 4 x 4 squares of y.
-struct TileGrid {
-  int64_t rows, columns, images;
-
-  TileGrid(int64_t n, int64_t height, int64_t width)
-      : rows(divided_up(height, winograd_outputs)), columns(divided_up(width, winograd_outputs)), images(n) {}
-  int64_t count() const { return rows * columns * images; }
-};
-
-/// The addresses of a tile's extent x extent pixels in a channels-last tensor, row-major, from channel
-/// `channel` on; `outside` for those outside of the plane.
-template <int64_t extent, class T>
-std::array<T*, extent * extent> pixels_of(const TileGrid& grid, const Plane& plane, int64_t tile, T* data,
-                                          int64_t channels, int64_t channel, T* outside) {
-  const int64_t image = tile / (grid.rows * grid.columns), row = tile / grid.columns % grid.rows;
-  const int64_t top = row * winograd_outputs - plane.before;
-  const int64_t left = tile % grid.columns * winograd_outputs - plane.before;
-  std::array<T*, extent * extent> pixels;
-  for (int64_t i = 0; i < extent; ++i)
-    for (int64_t j = 0; j < extent; ++j) {
-      const int64_t h = top + i, w = left + j;
-      const bool inside = h >= 0 && h < plane.height && w >= 0 && w < plane.width;
-      pixels[i * extent + j] =
-          inside ? data + ((image * plane.height + h) * plane.width + w) * channels + channel : outside;
-    }
-  return pixels;
-}
-
-/// Tiles of one chunk, so that `bytes` a tile stay within the last-level cache; chunks are of equal size.
-int64_t chunk_tiles(int64_t tiles, int64_t bytes) {
-  constexpr int64_t limit = 10 << 20;
-  const int64_t chunks = divided_up(tiles, std::max(block_tiles, limit / bytes));
-  return divided_up(tiles, chunks);
-}
-
-/// Zeros in place of the pixels outside of a plane.
-template <class T>
-struct Zeros {
-  Scratch<T> memory;
-  explicit Zeros(int64_t channels) : memory(channels) { std::memset(memory.get(), 0, channels * sizeof(T)); }
-  T* get() const { return memory.get(); }
-};
+using namespace winograd_grid;
 
 /// A convolution from `in` channels to `out`: forward, or the gradient by x, which is one with mirrored taps.
 struct Problem {
@@ -248,140 +175,6 @@ class Convolution {
   Zeros<T> zeros_;
 };
 
-/// The weight's gradient: du (36, C, O) = v^T d, summed over tiles, in blocks of 64 by 32 channels.
-template <class T>
-class WeightGradient {
- public:
-  WeightGradient(const ConvolutionGeometry& g, const T* x, const T* dy, bool accumulate, float* dw)
-      : g_(g),
-        x_(x),
-        dy_(dy),
-        dw_(dw),
-        accumulate_(accumulate),
-        grid_(g.batch, g.out[1], g.out[2]),
-        chunk_(chunk_tiles(grid_.count(), winograd_values * (g.in_channels + g.out_channels) *
-                                              static_cast<int64_t>(sizeof(float)))),
-        rows_(divided_up(g.in_channels, in_block)),
-        columns_(divided_up(g.out_channels, block_channels)),
-        v_step_(step_for(chunk_ * in_block)),
-        d_step_(step_for(chunk_ * block_channels)),
-        v_(rows_ * winograd_values * v_step_),
-        d_(columns_ * winograd_values * d_step_) {}
-
-  void run() {
-    const int64_t blocks = rows_ * columns_;
-    // A block's 36 products are one task, unless there would be few: then each six values are one.
-    const int64_t parts = blocks >= 16 ? 1 : 6;
-    const bool at_once = parts == 1 && chunk_ >= grid_.count();
-    const Scratch<float> sums(at_once ? 0 : blocks * block_elements);
-    for (int64_t first = 0; first < grid_.count(); first += chunk_) {
-      const int64_t count = std::min(chunk_, grid_.count() - first);
-      transform(first, count);
-      parallel_for(blocks * parts, 1, [&](int64_t begin, int64_t end) {
-        const Scratch<float> own(at_once ? block_elements : 0),
-            taps_rows(at_once ? in_block * taps * block_channels : 0);
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t block = i / parts;
-          float* const du = at_once ? own.get() : sums.get() + block * block_elements;
-          const int64_t values = winograd_values / parts, from = i % parts * values;
-          multiply(block, from, from + values, count, first > 0, du);
-          if (at_once) finish(block, du, taps_rows.get());
-        }
-      });
-    }
-    if (at_once) return;
-    parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
-      const Scratch<float> taps_rows(in_block * taps * block_channels);
-      for (int64_t block = begin; block < end; ++block)
-        finish(block, sums.get() + block * block_elements, taps_rows.get());
-    });
-  }
-
- private:
-  static constexpr int64_t in_block = 64;
-  static constexpr int64_t du_step = in_block * block_channels + 16,
-                           block_elements = winograd_values * du_step;
-
-  /// v and d of a chunk, in blocks of channels.
-  void transform(int64_t first, int64_t count) {
-    const WinogradTiles<T>& maps = tile_maps<T>();
-    const Plane from{g_.in[1], g_.in[2], g_.padding[1]}, to{g_.out[1], g_.out[2], 0};
-    const Zeros<T> zeros(std::max(g_.in_channels, g_.out_channels));
-    const T* const outside = zeros.get();
-    parallel_for(count, 4, [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        for (int64_t b = 0; b < rows_; ++b) {
-          const int64_t c = b * in_block, n = std::min(in_block, g_.in_channels - c);
-          const auto pixels =
-              pixels_of<winograd_inputs>(grid_, from, first + t, x_, g_.in_channels, c, outside);
-          maps.input(pixels.data(), n, v_.get() + b * winograd_values * v_step_ + t * in_block, v_step_);
-        }
-        for (int64_t b = 0; b < columns_; ++b) {
-          const int64_t o = b * block_channels, n = std::min(block_channels, g_.out_channels - o);
-          const auto pixels =
-              pixels_of<winograd_outputs>(grid_, to, first + t, dy_, g_.out_channels, o, outside);
-          maps.output_gradient(pixels.data(), n,
-                               d_.get() + b * winograd_values * d_step_ + t * block_channels, d_step_);
-        }
-      }
-    });
-  }
-
-  /// Values [begin, end) of a block of du, from `count` tiles.
-  void multiply(int64_t block, int64_t begin, int64_t end, int64_t count, bool add, float* du) const {
-    const int64_t row = block / columns_, column = block % columns_;
-    for (int64_t f = begin; f < end; ++f) TESSERA_PER_ISA(resident_product_f32)
-    ({.m = std::min(in_block, g_.in_channels - row * in_block),
-      .n = std::min(block_channels, g_.out_channels - column * block_channels),
-      .k = count,
-      .a = v_.get() + (row * winograd_values + f) * v_step_,
-      .row = 1,
-      .step = in_block,
-      .b = d_.get() + (column * winograd_values + f) * d_step_,
-      .ldb = block_channels,
-      .c = du + f * du_step,
-      .ldc = block_channels,
-      .accumulate = add});
-  }
-
-  /// dw of a block: its taps, and these transposed to rows of dw.
-  void finish(int64_t block, const float* du, float* taps_rows) const {
-    const auto transpose = TESSERA_PER_ISA(transpose_f32);
-    const int64_t c0 = block / columns_ * in_block, o0 = block % columns_ * block_channels;
-    const int64_t rows = std::min(in_block, g_.in_channels - c0),
-                  columns = std::min(block_channels, g_.out_channels - o0);
-    for (int64_t c = 0; c < rows; ++c) TESSERA_PER_ISA(winograd_weight_gradient)
-    (du + c * block_channels, du_step, columns, taps_rows + c * taps * block_channels, block_channels);
-    float* const to = dw_ + (o0 * g_.in_channels + c0) * taps;
-    if (!accumulate_)
-      return transpose(taps_rows, block_channels, rows * taps, columns, to, g_.in_channels * taps);
-    for (int64_t o = 0; o < columns; ++o)
-      for (int64_t i = 0; i < rows * taps; ++i)
-        to[o * g_.in_channels * taps + i] += taps_rows[i * block_channels + o];
-  }
-
-  const ConvolutionGeometry& g_;
-  const T *x_, *dy_;
-  float* dw_;
-  bool accumulate_;
-  TileGrid grid_;
-  int64_t chunk_, rows_, columns_, v_step_, d_step_;
-  Scratch<float> v_, d_;
-};
-
-template <class Run>
-void with_type(const Tensor& x, const Run& run) {
-  if (x.dtype() == f32)
-    run(static_cast<float*>(nullptr));
-  else
-    run(static_cast<bfloat16*>(nullptr));
-}
-
-template <class T>
-T* data_of(const Tensor& x) {
-  return static_cast<T*>(x.raw_data());
-}
-
 }  // namespace
 
 bool winograd_takes(const ConvolutionGeometry& g) {
@@ -424,13 +217,6 @@ void winograd_input(const ConvolutionGeometry& g, const Tensor& dy, const Tensor
                           .mirrored = true};
     const WeightBlocks weights{g, data_of<float>(weight), true};
     Convolution<T>(problem, weights, g.batch, data_of<T>(dy), nullptr, data_of<T>(dx)).run();
-  });
-}
-
-void winograd_weight_gradient(const ConvolutionGeometry& g, const Tensor& dy, const Tensor& x,
-                              bool accumulate, const Tensor& dw) {
-  with_type(x, [&]<class T>(T*) {
-    WeightGradient<T>(g, data_of<T>(x), data_of<T>(dy), accumulate, data_of<float>(dw)).run();
   });
 }
 
