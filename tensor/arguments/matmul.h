@@ -4,10 +4,10 @@
 
 namespace tessera {
 
-/// The library that computes matrix products on the CPU. Eigen, the reference, takes every dtype; oneDNN
-/// takes f32 everywhere and bf16 where the processor multiplies it. `automatic` uses oneDNN where it is
-/// built, except for bf16 on vectors (AVX512-BF16 without AMX), where our own kernels are as fast and add up
-/// into f32 buffers.
-enum class MatmulBackend : uint8_t { automatic, eigen, onednn };
+/// What computes matrix products on the CPU. Eigen, the reference, takes every dtype; oneDNN takes f32
+/// everywhere and bf16 where the processor multiplies it; `packed` are our own kernels, for f32, and for bf16
+/// where the processor multiplies it on vectors. Other dtypes go to Eigen, those of 2 bytes through f32.
+/// `automatic` takes the fastest by a table of measurements (tensor/cpu/gemm/README.md).
+enum class MatmulBackend : uint8_t { automatic, eigen, onednn, packed };
 
 }  // namespace tessera

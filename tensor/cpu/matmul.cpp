@@ -4,6 +4,7 @@
 #include "tensor/cpu/gemm/gemm_eigen.h"
 #include "tensor/cpu/gemm/gemm_narrow.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/gemm_packed.h"
 #include "tensor/cpu/gemm/product_blocks.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/scratch.h"
@@ -82,12 +83,11 @@ void run_onednn_f32(const Tensor& a, const Tensor& b, const Tensor& bias, const 
 
 template <class T>
 void run_narrow(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out, bool accumulate) {
-  const auto gemm_f32 = f32_gemm();
   if (out.dtype() == f32)
     run<T, float>(a, b, bias, out, accumulate,
-                  [&](const Gemm<T, float>& gemm) { gemm_narrow(gemm, gemm_f32); });
+                  [](const Gemm<T, float>& gemm) { gemm_narrow(gemm, &gemm_f32); });
   else
-    run<T, T>(a, b, bias, out, accumulate, [&](const Gemm<T>& gemm) { gemm_narrow(gemm, gemm_f32); });
+    run<T, T>(a, b, bias, out, accumulate, [](const Gemm<T>& gemm) { gemm_narrow(gemm, &gemm_f32); });
 }
 
 void matmul_bf16_operands(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
@@ -102,12 +102,28 @@ void matmul_bf16_operands(const Tensor& a, const Tensor& b, const Tensor& bias, 
   }
 }
 
+void matmul_f32(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out, bool accumulate) {
+  switch (f32_product({out.size(-2), matrix_layout(a)->transposed})) {
+    case F32Product::packed:
+      return matmul_packed_f32(a, b, bias, out, accumulate);
+    case F32Product::onednn:
+      return run_onednn_f32(a, b, bias, out, accumulate);
+    case F32Product::eigen:
+      return run<float, float>(a, b, bias, out, accumulate, TESSERA_PER_ISA(gemm_eigen_f32));
+  }
+}
+
 }  // namespace
 
-void (*f32_gemm())(const Gemm<float>&) {
-  if (chosen_backend.load(std::memory_order_relaxed) != MatmulBackend::eigen && onednn_serves())
-    return &gemm_onednn_f32;
-  return TESSERA_PER_ISA(gemm_eigen_f32);
+void gemm_f32(const Gemm<float>& gemm) {
+  switch (f32_product({gemm.m, gemm.a_transposed})) {
+    case F32Product::packed:
+      return gemm_packed_f32(gemm, nullptr);
+    case F32Product::onednn:
+      return gemm_onednn_f32(gemm);
+    case F32Product::eigen:
+      return TESSERA_PER_ISA(gemm_eigen_f32)(gemm);
+  }
 }
 
 void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out, bool accumulate) {
@@ -115,8 +131,7 @@ void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& 
     case f64:
       return run<double, double>(a, b, bias, out, accumulate, TESSERA_PER_ISA(gemm_eigen_f64));
     case f32:
-      if (f32_gemm() == &gemm_onednn_f32) return run_onednn_f32(a, b, bias, out, accumulate);
-      return run<float, float>(a, b, bias, out, accumulate, f32_gemm());
+      return matmul_f32(a, b, bias, out, accumulate);
     case f16:
       return run_narrow<float16>(a, b, bias, out, accumulate);
     default:

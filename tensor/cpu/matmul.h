@@ -10,7 +10,7 @@ namespace tessera::kernels::cpu {
 /// `matrix_layout`, and their batch dimensions may have stride 0. `bias` is contiguous or undefined.
 void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out, bool accumulate);
 
-/// The f32 product of the chosen backend, in the calling thread.
-void (*f32_gemm())(const Gemm<float>&);
+/// An f32 product by what `f32_product` (tensor/cpu/gemm/gemm_onednn.h) chooses, in the calling thread.
+void gemm_f32(const Gemm<float>& gemm);
 
 }  // namespace tessera::kernels::cpu

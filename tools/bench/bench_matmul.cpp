@@ -59,16 +59,27 @@ void heads(benchmark::State& state, MatmulBackend backend) {
 }
 
 void register_all() {
-  const Size sizes[] = {{"nano_cpu/qkv", 768, 128, 384},         {"nano_cpu/proj", 768, 128, 128},
-                        {"nano_cpu/fc", 768, 128, 512},          {"nano_cpu/mlp_proj", 768, 512, 128},
-                        {"nano_cpu/head", 768, 128, 65},         {"width_768/fc", 1024, 768, 3072},
-                        {"width_768/mlp_proj", 1024, 3072, 768}, {"gpt_lite/qkv", 2048, 768, 2304},
-                        {"nano/proj", 16384, 384, 384},          {"nano/fc", 16384, 384, 1536},
-                        {"nano/mlp_proj", 16384, 1536, 384}};
+  const Size sizes[] = {{"nano_cpu/qkv", 768, 128, 384},
+                        {"nano_cpu/proj", 768, 128, 128},
+                        {"nano_cpu/fc", 768, 128, 512},
+                        {"nano_cpu/mlp_proj", 768, 512, 128},
+                        {"nano_cpu/head", 768, 128, 65},
+                        {"width_768/fc", 1024, 768, 3072},
+                        {"width_768/mlp_proj", 1024, 3072, 768},
+                        {"gpt_lite/qkv", 2048, 768, 2304},
+                        {"nano/proj", 16384, 384, 384},
+                        {"nano/fc", 16384, 384, 1536},
+                        {"nano/mlp_proj", 16384, 1536, 384},
+                        {"rows_1", 1, 768, 3072},
+                        {"rows_8", 8, 768, 3072},
+                        {"rows_16", 16, 768, 3072},
+                        {"rows_32", 32, 768, 3072},
+                        {"rows_64", 64, 768, 3072}};
   const std::pair<const char*, Product> products[] = {{"forward", Product::forward},
                                                       {"input_gradient", Product::input_gradient},
                                                       {"weight_gradient", Product::weight_gradient}};
   const std::pair<const char*, MatmulBackend> backends[] = {{"automatic", MatmulBackend::automatic},
+                                                            {"packed", MatmulBackend::packed},
                                                             {"onednn", MatmulBackend::onednn},
                                                             {"eigen", MatmulBackend::eigen}};
   for (const auto& [backend_name, backend] : backends)

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <functional>
 #include <iostream>
+#include <map>
 
 #include "dist/train/profile/wall_clock.h"
 #include "models/presets.h"
@@ -75,13 +76,21 @@ Json::Value measure(const Layer& layer, int64_t rows, DType dtype, Sum& sum) {
 int main(int argc, char** argv) {
   CLI::App app("The rate of a block's matrix products, as one JSON object", "bench_products");
   std::string name = "nano-cpu", dtype = "fp32";
+  MatmulBackend backend = MatmulBackend::automatic;
   int threads = 0;
   app.add_option("--preset", name, "the block's preset")->capture_default_str();
   app.add_option("--dtype", dtype, "fp32 or bf16")->capture_default_str();
+  app.add_option("--backend", backend, "automatic, eigen, onednn or packed")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, MatmulBackend>{{"automatic", MatmulBackend::automatic},
+                                               {"eigen", MatmulBackend::eigen},
+                                               {"onednn", MatmulBackend::onednn},
+                                               {"packed", MatmulBackend::packed}}));
   app.add_option("--threads", threads, "(default: the cores of this process)");
   CLI11_PARSE(app, argc, argv);
   try {
     if (threads != 0) set_num_threads(threads);
+    set_matmul_backend(backend);
     const models::Preset preset = models::preset(name, 65);
     const int64_t c = preset.model.width, rows = preset.batch_size * preset.model.block_size;
     Json::Value result;

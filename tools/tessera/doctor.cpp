@@ -74,10 +74,16 @@ FindingGroup examine_build() {
   return group;
 }
 
-std::string product_of_f32() {
+std::string product_of_f32(bool a_transposed) {
   using namespace kernels::cpu;
-  return onednn_serves() ? text("oneDNN, with ", name(onednn_isa()))
-                         : text("Eigen, compiled for ", name(std::min(current_isa(), Isa::avx512)));
+  switch (f32_product({1024, a_transposed})) {
+    case F32Product::packed:
+      return text("our kernels, compiled for ", name(std::min(current_isa(), Isa::avx512)));
+    case F32Product::onednn:
+      return text("oneDNN, with ", name(onednn_isa()));
+    default:
+      return text("Eigen, compiled for ", name(std::min(current_isa(), Isa::avx512)));
+  }
 }
 
 std::string product_of_bf16() {
@@ -102,7 +108,8 @@ void add_instruction_sets(FindingGroup& group) {
     add("limit", isa_limit() == Isa::amx ? "none" : text(name(isa_limit()), ", by TESSERA_ISA_MAX"),
         limited ? "slower than the processor: TESSERA_ISA_MAX is for tests" : "");
     add("instruction set in use", std::string(name(current_isa())), "");
-    add("f32 matrix products", product_of_f32(), "");
+    add("f32 matrix products", product_of_f32(false), "");
+    add("f32 weight gradients", product_of_f32(true), "");
     const bool through_f32 = bf16_product() == Bf16Product::through_f32;
     add("bf16 matrix products", product_of_bf16(),
         through_f32 ? "--dtype bf16 works, and is slower than fp32" : "");

@@ -22,7 +22,7 @@ auto gemm_of() {
   if constexpr (std::is_same_v<T, double>)
     return TESSERA_PER_ISA(gemm_eigen_f64);
   else
-    return f32_gemm();
+    return &gemm_f32;
 }
 
 int64_t divided_up(int64_t a, int64_t b) {

@@ -6,9 +6,12 @@
 #include "tensor/cpu/layers/activation_linear.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "tensor/arguments/activation_table.h"
 #include "tensor/cpu/gemm/gemm_eigen.h"
+#include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/gemm_packed.h"
 #include "tensor/cpu/gemm/product_blocks.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/scratch.h"
@@ -45,7 +48,7 @@ ActivationBlocks blocks_of(Activation f, DType type) {
 }
 
 void multiply(const Gemm<float>& gemm) {
-  f32_gemm()(gemm);
+  gemm_f32(gemm);
 }
 void multiply(const Gemm<double>& gemm) {
   TESSERA_PER_ISA(gemm_eigen_f64)(gemm);
@@ -57,29 +60,51 @@ struct Extents {
   Extents(const Tensor& x, const Tensor& weight) : rows(x.size(0)), in(x.size(1)), out(weight.size(0)) {}
 };
 
-/// The weight as the forward's product reads it: a transposed copy (in, out) where that is faster.
+template <class T>
+void add_bias(const T* bias, int64_t rows, int64_t columns, T* y) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t j = 0; j < columns; ++j) y[r * columns + j] += bias[j];
+}
+
+/// y = f(x) W^T + bias in blocks of rows of f(x), the weight in the layout that the chosen product reads
+/// fastest: packed, or for oneDNN's f32 product a transposed copy (in, out).
 template <class T>
 class ForwardWeight {
  public:
-  ForwardWeight(const Tensor& weight, const Extents& e)
-      : data_(static_cast<const T*>(weight.raw_data())),
-        transposed_(std::is_same_v<T, float> && e.rows >= 48 ? e.in * e.out : 0),
-        in_(e.in),
-        out_(e.out) {
-    if constexpr (std::is_same_v<T, float>)
-      if (transposed_.get()) transpose_in_parallel(data_, in_, out_, in_, transposed_.get());
+  ForwardWeight(const Tensor& weight, const T* bias, const Extents& e)
+      : data_(static_cast<const T*>(weight.raw_data())), bias_(bias), in_(e.in), out_(e.out) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (e.rows < 48) return;
+      if (f32_product({e.rows, false}) == F32Product::packed) {
+        packed_.emplace(in_, out_);
+        packed_->pack_in_parallel(data_, in_, true, in_, out_);
+      } else {
+        transposed_.emplace(in_ * out_);
+        transpose_in_parallel(data_, in_, out_, in_, transposed_->get());
+      }
+    }
   }
 
-  /// `block` (columns first..first+depth of f(x)) times the same rows of W^T.
+  /// y (rows, out), plus `block` (columns first..first+depth of f(x)) times the same rows of W^T; the first
+  /// block writes y, the last one adds the bias.
+  void multiply(int64_t rows, const T* block, int64_t first, int64_t depth, T* y) const {
+    const T* const bias = first + depth == in_ ? bias_ : nullptr;
+    if constexpr (std::is_same_v<T, float>)
+      if (packed_) return packed_->multiply(rows, block, depth, first, depth, y, out_, first > 0, bias);
+    cpu::multiply(product(rows, block, first, depth, y));
+    if (bias) add_bias(bias, rows, out_, y);
+  }
+
+ private:
   Gemm<T> product(int64_t rows, const T* block, int64_t first, int64_t depth, T* y) const {
-    const bool copied = transposed_.get() != nullptr;
+    const bool copied = transposed_.has_value();
     return {.m = rows,
             .n = out_,
             .k = depth,
             .a = block,
             .lda = depth,
             .a_transposed = false,
-            .b = copied ? transposed_.get() + first * out_ : data_ + first,
+            .b = copied ? transposed_->get() + first * out_ : data_ + first,
             .ldb = copied ? out_ : in_,
             .b_transposed = !copied,
             .c = y,
@@ -87,9 +112,9 @@ class ForwardWeight {
             .accumulate = first > 0};
   }
 
- private:
-  const T* data_;
-  Scratch<T> transposed_;
+  const T *data_, *bias_;
+  std::optional<PackedOperand> packed_;
+  std::optional<Scratch<T>> transposed_;
   int64_t in_, out_;
 };
 
@@ -97,9 +122,9 @@ template <class T>
 void forward(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& out) {
   const Extents e(x, weight);
   const ActivationBlocks blocks = blocks_of(f, x.dtype());
-  const ForwardWeight<T> w(weight, e);
-  const T *from = x.data<T>(), *b = bias.defined() ? bias.data<T>() : nullptr;
-  T* to = out.data<T>();
+  const ForwardWeight<T> w(weight, bias.defined() ? bias.data<T>() : nullptr, e);
+  const T* const from = x.data<T>();
+  T* const to = out.data<T>();
   const int64_t step = std::min(e.in, max_depth);
   const Cut cut{.rows = blocks_of_at_most(std::max<int64_t>(16, block_elements / step), e.rows)};
   parallel_for(cut.rows, 1, [&](int64_t begin, int64_t end) {
@@ -111,13 +136,52 @@ void forward(Activation f, const Tensor& x, const Tensor& weight, const Tensor& 
         const int64_t depth = std::min(step, e.in - k);
         for (int64_t r = 0; r < rows; ++r)
           blocks.forward(from + (r0 + r) * e.in + k, scratch.get() + r * depth, depth);
-        multiply(w.product(rows, scratch.get(), k, depth, to + r0 * e.out));
+        w.multiply(rows, scratch.get(), k, depth, to + r0 * e.out);
       }
-      for (int64_t r = r0; b && r < r0 + rows; ++r)
-        for (int64_t j = 0; j < e.out; ++j) to[r * e.out + j] += b[j];
     }
   });
 }
+
+/// The columns of the weight that a range of the backward multiplies with, packed where our kernels do that.
+template <class T>
+class RangeWeight {
+ public:
+  RangeWeight(const T* weight, const Extents& e, int64_t most_columns) : weight_(weight), e_(e) {
+    if constexpr (std::is_same_v<T, float>)
+      if (f32_product({e.rows, false}) == F32Product::packed) packed_.emplace(e.out, most_columns);
+  }
+
+  void take(int64_t first, int64_t columns) {
+    first_ = first;
+    columns_ = columns;
+    if constexpr (std::is_same_v<T, float>)
+      if (packed_) packed_->pack(weight_ + first, e_.in, false, e_.out, columns);
+  }
+
+  /// dy W: the gradient (rows, columns) at f(x), of dy (rows, out).
+  void multiply(int64_t rows, const T* dy, T* out) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (packed_) return packed_->multiply(rows, dy, e_.out, 0, e_.out, out, columns_, false, nullptr);
+    cpu::multiply(Gemm<T>{.m = rows,
+                          .n = columns_,
+                          .k = e_.out,
+                          .a = dy,
+                          .lda = e_.out,
+                          .a_transposed = false,
+                          .b = weight_ + first_,
+                          .ldb = e_.in,
+                          .b_transposed = false,
+                          .c = out,
+                          .ldc = columns_,
+                          .accumulate = false});
+  }
+
+ private:
+  const T* weight_;
+  Extents e_;
+  std::optional<PackedOperand> packed_;
+  int64_t first_ = 0, columns_ = 0;
+};
 
 /// The backward of one call.
 template <class T>
@@ -143,21 +207,25 @@ class Backward {
       const int64_t largest = (vectors + cut.columns - 1) / cut.columns * width;
       const int64_t block = std::min(e_.rows, std::max<int64_t>(16, block_elements * 2 / 3 / largest));
       const Scratch<T> scratch(2 * block * largest);
+      RangeWeight<T> weight(weight_, e_, largest);
       for (int64_t i = begin; i < end; ++i) {
         // Threads get whole vectors; the last one may be partial.
         const ProductBlock range = cut.block(e_.rows, vectors * width, i);
-        column_range(range.column, std::min(range.columns, e_.in - range.column), block, scratch.get());
+        const int64_t columns = std::min(range.columns, e_.in - range.column);
+        if (dx_) weight.take(range.column, columns);
+        column_range(range.column, columns, block, weight, scratch.get());
       }
     });
   }
 
  private:
   /// Computes columns first..first+columns of x, `block` rows at a time. `scratch` holds two blocks.
-  void column_range(int64_t first, int64_t columns, int64_t block, T* scratch) const {
+  void column_range(int64_t first, int64_t columns, int64_t block, const RangeWeight<T>& weight,
+                    T* scratch) const {
     T *const dactivated = scratch, *const activated = scratch + block * columns;
     for (int64_t r0 = 0; r0 < e_.rows; r0 += block) {
       const int64_t rows = std::min(block, e_.rows - r0);
-      if (dx_) multiply(activation_gradient(r0, rows, first, columns, dactivated));
+      if (dx_) weight.multiply(rows, dy_ + r0 * e_.out, dactivated);
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t at = (r0 + r) * e_.in + first, in_block = r * columns;
         if (!dweight_)
@@ -169,22 +237,6 @@ class Backward {
       }
       if (dweight_) multiply(weight_gradient(r0, rows, first, columns, activated));
     }
-  }
-
-  /// dy W: the gradient at f(x).
-  Gemm<T> activation_gradient(int64_t r0, int64_t rows, int64_t first, int64_t columns, T* out) const {
-    return {.m = rows,
-            .n = columns,
-            .k = e_.out,
-            .a = dy_ + r0 * e_.out,
-            .lda = e_.out,
-            .a_transposed = false,
-            .b = weight_ + first,
-            .ldb = e_.in,
-            .b_transposed = false,
-            .c = out,
-            .ldc = columns,
-            .accumulate = false};
   }
 
   /// dy^T f(x), added to the product of the rows before.

@@ -97,6 +97,24 @@ TEST_CASE("isa: oneDNN computes with tiles, our kernels with pairs, and nothing 
   CHECK(choose_bf16_product(MatmulBackend::onednn, Isa::amx, Isa::avx512) == Bf16Product::pairs);
 }
 
+TEST_CASE("isa: f32 is multiplied by the backend that was set, else by the faster one that is built") {
+  using enum F32Product;
+  for (const Isa isa : all_isas)
+    for (const F32Class product : {F32Class{1, false}, F32Class{768, false}, F32Class{768, true}}) {
+      for (const bool library : {false, true}) {
+        CHECK(choose_f32_product(MatmulBackend::eigen, isa, library, product) == eigen);
+        CHECK(choose_f32_product(MatmulBackend::packed, isa, library, product) == packed);
+      }
+      CHECK(choose_f32_product(MatmulBackend::onednn, isa, true, product) == onednn);
+      CHECK(choose_f32_product(MatmulBackend::automatic, isa, false, product) ==
+            (product.rows == 1 ? eigen : packed));
+    }
+  CHECK(choose_f32_product(MatmulBackend::automatic, Isa::avx512, true, {768, false}) == packed);
+  CHECK(choose_f32_product(MatmulBackend::automatic, Isa::avx512, true, {64, false}) == onednn);
+  CHECK(choose_f32_product(MatmulBackend::automatic, Isa::amx, true, {768, true}) == onednn);
+  CHECK(choose_f32_product(MatmulBackend::automatic, Isa::baseline, true, {768, false}) == onednn);
+}
+
 TEST_CASE("isa: the set in use is within the processor's and TESSERA_ISA_MAX, oneDNN included") {
   CHECK(current_isa() <= processor_isa());
   CHECK(current_isa() <= isa_limit());

@@ -45,7 +45,7 @@ Tensor reference(const Tensor& a, const Tensor& b) {
 }
 
 std::vector<MatmulBackend> backends() {
-  std::vector<MatmulBackend> all{MatmulBackend::automatic, MatmulBackend::eigen};
+  std::vector<MatmulBackend> all{MatmulBackend::automatic, MatmulBackend::packed, MatmulBackend::eigen};
   if (kernels::cpu::onednn_built()) all.push_back(MatmulBackend::onednn);
   return all;
 }

@@ -1,0 +1,44 @@
+#pragma once  // internal
+
+#include <cstdint>
+
+#include "tensor/cpu/isa.h"
+
+/// The inner kernels of an f32 product. The second operand is packed in panels, the first is read in place
+/// or, where it is stored transposed, packed in tiles of rows.
+namespace tessera::kernels::cpu {
+
+/// Columns of a panel of the second operand: 64 bytes.
+inline constexpr int64_t packed_columns = 16;
+
+/// c (m, n) = a (m, k) b (k, n), with `accumulate` added to c, then plus `bias` (n, or null). b is packed in
+/// panels of 16 columns, `panel` elements apart; a panel has k rows of 16 elements, padded with 0. a(i, p) is
+/// at a + (i / R) * strip + (i % R) * row + p * step, where R is `packed_rows()`. The rows of c are `ldc`
+/// elements apart. Every element is summed over k in order, whatever m, n and its position.
+struct PackedProduct {
+  int64_t m, n, k;
+  const float* a;
+  int64_t strip, row, step;
+  const float* panels;
+  int64_t panel;
+  float* c;
+  int64_t ldc;
+  bool accumulate;
+  const float* bias;
+};
+
+// clang-format off
+TESSERA_DECLARE_PER_ISA(
+  /// Rows of a packed strip, a multiple of those that stay in registers at once.
+  int64_t packed_rows();
+  void packed_product_f32(const PackedProduct& product);
+  /// Packs b (k, n), whose rows are `leading` elements apart, or, `transposed`, whose columns are.
+  void pack_panels_f32(const float* b, int64_t leading, bool transposed, int64_t k, int64_t n, float* panels,
+                       int64_t panel);
+  /// Packs a (m, k), whose columns are `leading` elements apart, in strips `strip` elements apart: R elements
+  /// for each p. The rows that the last strip lacks are left as they are.
+  void pack_rows_f32(const float* a, int64_t leading, int64_t m, int64_t k, float* strips, int64_t strip);
+)
+// clang-format on
+
+}  // namespace tessera::kernels::cpu
