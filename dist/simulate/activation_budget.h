@@ -29,7 +29,8 @@ struct PlannedActivations {
   std::vector<int64_t> without = {};       ///< activations of each rank where all is kept, at their peak
   std::vector<int64_t> budget = {};        ///< of each rank
   std::vector<int64_t> peak = {};          ///< of each rank with the plan, at most its budget
-  int64_t flops = 0, flops_without = 0;    ///< of a micro-batch, forward and backward, of all layers
+  int64_t flops = 0;          ///< of a micro-batch, forward and backward, of all layers, with the plan
+  int64_t flops_without = 0;  ///< those where all is kept
 };
 
 /// Chooses what backward runs again, so that the activations of no rank exceed `budget` and the FLOPs of

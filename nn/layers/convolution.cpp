@@ -137,4 +137,3 @@ Variable run(const Module& layer, const ConvTransposeOptions& o, int ndim, const
 }
 
 }  // namespace tessera::nn::detail
-

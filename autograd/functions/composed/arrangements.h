@@ -11,6 +11,8 @@
 /// with which they share their definitions. Differentiable to any order.
 namespace tessera {
 
+/// The function of this name on Tensors, with its gradients; it throws as that.
+/// @{
 // clang-format off
 std::vector<Variable> tensor_split(const Variable& x, int64_t sections, int64_t dim = 0);
 std::vector<Variable> tensor_split(const Variable& x, std::initializer_list<int64_t> indices, int64_t dim = 0);
@@ -28,5 +30,6 @@ Variable rot90(const Variable& x, int64_t k = 1, const Shape& dims = {0, 1});
 Variable swapaxes(const Variable& x, int64_t dim0, int64_t dim1);
 Variable vander(const Variable& x, std::optional<int64_t> columns = {}, bool increasing = false);
 // clang-format on
+/// @}
 
 }  // namespace tessera

@@ -6,10 +6,13 @@
 #include "autograd/variable.h"
 #include "tensor/composed/statistics/statistics.h"
 
-/// Statistics of Variables: documented with the functions on Tensors in tensor/composed/statistics/statistics.h,
-/// with which they share their definitions. Differentiable to any order.
+/// Statistics of Variables: documented with the functions on Tensors in
+/// tensor/composed/statistics/statistics.h, with which they share their definitions. Differentiable to any
+/// order.
 namespace tessera {
 
+/// The function of this name on Tensors, with its gradients; it throws as that.
+/// @{
 // clang-format off
 Tensor histc(const Variable& x, int64_t bins = 100, double min = 0, double max = 0);
 ValuesAndIndices<Variable> cummax(const Variable& x, int64_t dim);
@@ -33,5 +36,6 @@ Variable cumulative_trapezoid(const Variable& y, const Variable& x, int64_t dim 
 Variable cov(const Variable& x, int64_t correction = 1);
 Variable corrcoef(const Variable& x);
 // clang-format on
+/// @}
 
 }  // namespace tessera

@@ -23,8 +23,9 @@ GroupNormed group_norm(const Tensor& x, int64_t groups, const Tensor& weight, co
 
 /// The gradients of a group norm; those that are not wanted stay undefined.
 struct GroupNormGradients {
-  Tensor x;             ///< x's shape and dtype
-  Tensor weight, bias;  ///< (C), in f32 for the half types
+  Tensor x;       ///< x's shape and dtype
+  Tensor weight;  ///< (C), in f32 for the half types
+  Tensor bias;    ///< as weight
 };
 
 /// The gradients at x, weight and bias, from that at y and the forward's statistics.
