@@ -192,6 +192,25 @@ TEST_CASE("gptlite in stages: a checkpoint of any mesh is resumed on any other")
   }
 }
 
+TEST_CASE("gptlite in stages: a checkpoint of batches that the ranks do not divide is resumed") {
+  const TemporaryFolder folder;
+  const Flags batch{"--batch-size", "9", "--micro-batch-size", "9", "--checkpoint-interval", "2"};
+  const Flags stages{"--virtual-ranks", "2", "--pipeline-stages", "2"};
+  const Losses alone = train(folder, "alone", batch, "4");
+  Flags flags = batch;
+  flags.insert(flags.end(), stages.begin(), stages.end());
+  train(folder, "run", flags, "4");
+  for (const Flags& mesh : {Flags{}, stages}) {
+    const TemporaryFolder copy;
+    std::filesystem::copy(folder / "run", copy / "run", std::filesystem::copy_options::recursive);
+    Flags resume{"train", "--resume", copy / "run" + "/step-00000002", "--metrics", copy / "metrics.jsonl"};
+    resume.insert(resume.end(), mesh.begin(), mesh.end());
+    const Outcome outcome = gptlite(resume);
+    REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
+    check_same_losses(losses_of(copy / "metrics.jsonl"), Losses(alone.begin() + 2, alone.end()));
+  }
+}
+
 TEST_CASE("gptlite in stages: --explain has the cut, the schedule and the bubble") {
   const TemporaryFolder folder;
   const Outcome outcome =

@@ -226,6 +226,12 @@ TEST_CASE("tessera schedule: traces of other things are refused") {
            "': expected a run of '1f1b' with 2 ranks and 2 micro-batches, got none of 1B1 on rank 1")
           .c_str(),
       ConfigError);
+  std::ofstream(folder / "whole.json") << traced_step("");
+  CHECK_THROWS_WITH_AS(shown({.stages = 2, .micro_batches = 1, .traces = {folder / "whole.json"}}),
+                       text("trace '", folder / "whole.json",
+                            "': expected a run of '1f1b' with 2 ranks and 1 micro-batches, got 0B1 on rank 0")
+                           .c_str(),
+                       ConfigError);
   CHECK_THROWS_WITH_AS(
       show("text.json"),
       text("trace '", folder / "text.json", "': expected a trace in Chrome's format, got no JSON").c_str(),

@@ -48,7 +48,8 @@ ConfigNotes notes_of(const TrainCommand& command, const TrainConfiguration& run)
 /// contradict each other.
 TrainConfiguration resolve_unsaved(const TrainCommand& command);
 
-/// The field with the number of ranks that wrote a checkpoint; any other number may resume from it.
+/// The field with the number of ranks that trained sequences of their own (`Parallel::data_ranks`) when a
+/// checkpoint was written; any other number may resume from it.
 inline constexpr const char* world_size_key = "world_size";
 
 /// Reads the options of a checkpoint in `folder`. Throws CheckpointError naming the folder and the field that

@@ -78,7 +78,7 @@ training::SaveExtras saved_extras(const TrainConfiguration& options, const data:
   training::SaveExtras extras;
   for (const auto& [name, value] : options.record())
     (model_fields().find(name) ? extras.model : extras.run)[name] = value;
-  extras.run[world_size_key] = std::to_string(options->run.parallel.world_size);
+  extras.run[world_size_key] = std::to_string(options->run.parallel.data_ranks());
   extras.model[kind_key] = kind;
   if (corpus.vocabulary) extras.model[characters_key] = corpus.vocabulary->characters();
   if (is_initialized) extras.run[initialized_key] = "true";

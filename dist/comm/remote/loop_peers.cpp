@@ -71,6 +71,7 @@ void Loop::send_abort_message(const RunFailure& failure, std::function<void()> s
 /// Sends a leave frame to all others, and begins to wait for theirs: as long as they send heartbeats.
 void Loop::begin_leave(std::function<void()> done) {
   leave_ = std::move(done);
+  leave_by_ = Clock::now() + end_timeout;  // also for the last rank, which waits for no other one
   sends_heartbeats_ = false;
   leave_by_ = Clock::now() + end_timeout;  // of the last rank to leave, whose frames are still on their way
   leave_watch_ = std::make_unique<JobWatch>(wire_->rank(), wire_->size(), deadlines_);

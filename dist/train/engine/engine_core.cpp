@@ -15,6 +15,7 @@
 #include "dist/train/engine/sharding_options.h"
 #include "nn/materialize.h"
 #include "nn/mixed_precision.h"
+#include "nn/sequence/hold.h"
 #include "optim/clip.h"
 #include "optim/gradient_squares.h"
 #include "tensor/error.h"
@@ -97,6 +98,9 @@ EngineCore::EngineCore(nn::Module& model, EngineOptions options)
                        "Engine: expected a function that makes the optimizer, got none");
   const bool has_masters = config_.precision != PrecisionMode::f32;
   const bool has_no_values = !options.sharding && is_on_meta(model_);
+  require<ConfigError>(config_.stages.stages > 0 || nn::names_held_elsewhere(model_).empty(),
+                       "Engine: ", model_.kind(),
+                       " is cut into stages, of which this rank holds its own alone: expected a whole model");
   if (options.sharding)
     sharding_ = options.sharding;
   else if (config_.stages.stages > 0)

@@ -83,6 +83,33 @@ std::map<int, Runs> first_column(std::map<int, Runs> by_rank, int ranks) {
   return column;
 }
 
+/// Whether the name is that of a backward, such as 1B3.
+bool is_backward(const std::string& name) {
+  const size_t letter = name.find_first_not_of("0123456789");
+  return letter != 0 && letter != std::string::npos && letter + 1 < name.size() &&
+         (name[letter] == 'B' || name[letter] == 'I') &&
+         name.find_first_not_of("0123456789", letter + 1) == std::string::npos;
+}
+
+/// Throws ConfigError for a trace of more ranks or of more micro-batches than the schedule's: what it would
+/// show is a part of a step.
+void require_no_more(const std::map<int, Runs>& by_rank, const std::string& path,
+                     const dist::PipelineSchedule& schedule) {
+  const auto fail = [&](const std::string& found) {
+    throw ConfigError(text("trace '", path, "': expected a run of '", schedule.name, "' with ",
+                           schedule.ranks(), " ranks and ", schedule.micro_batches, " micro-batches, got ",
+                           found));
+  };
+  if (std::ssize(by_rank) > schedule.ranks()) fail(text(by_rank.size(), " ranks"));
+  for (const auto& [rank, runs] : by_rank) {
+    std::set<std::string> expected;
+    if (rank >= 0 && rank < schedule.ranks())
+      for (const PipelineAction& action : schedule.actions(rank)) expected.insert(to_string(action));
+    for (const auto& [name, times] : runs)
+      if (is_backward(name) && !expected.contains(name)) fail(text(name, " on rank ", rank));
+  }
+}
+
 }  // namespace
 
 dist::PipelineTimeline read_traced_step(const std::vector<std::string>& paths,
@@ -102,6 +129,7 @@ dist::PipelineTimeline read_traced_step(const std::vector<std::string>& paths,
                            " micro-batches, got none of ", action, " on rank ", rank);
       steps = std::min(steps, count);
     }
+  require_no_more(by_rank, paths.front(), schedule);
   dist::PipelineTimeline timeline{.ranks = std::vector<std::vector<dist::TimedAction>>(schedule.rows.size()),
                                   .busy = std::vector<double>(schedule.rows.size())};
   double first = 0;

@@ -237,7 +237,7 @@ TEST_CASE("stages: in bf16 every stage of an evaluation computes in bf16, one wi
   });
 }
 
-TEST_CASE("stages: a cut model is evaluated by a trainer with its stages alone") {
+TEST_CASE("stages: a cut model is evaluated by a trainer with its stages alone, and trained by none") {
   test::require_no_problems(2, [](dist::World& world) {
     const TrainerOptions options{.max_epochs = 1, .accumulate = 4, .stages = {.stages = 2}, .world = &world};
     Net net;
@@ -256,6 +256,10 @@ TEST_CASE("stages: a cut model is evaluated by a trainer with its stages alone")
     check("validate", [&] { other.validate(net, points); });
     check("test", [&] { other.test(net, points); });
     check("predict", [&] { other.predict(net, points); });
+    const std::string message = message_of<ConfigError>([&] { Trainer(whole).fit(net, points); });
+    if (!contains(message, "Net is cut into stages, of which this rank holds its own alone"))
+      problems.push_back("fit: " + message);
+    Trainer(options).validate(net, points);  // the error has ended nothing
     return problems;
   });
 }
