@@ -117,7 +117,8 @@ Variable grid_sample(const Variable& x, const Variable& grid, GridSampleMode mod
   check_grid(x, grid);
   const int dims = x.ndim() - 2;
   const int64_t samples = x.size(0), channels = x.size(1);
-  const int64_t points = grid.numel() / std::max<int64_t>(1, samples * dims);
+  int64_t points = 1, pixels = 1;  // of one sample: x and the grid may have none
+  for (int i = 1; i <= dims; ++i) points *= grid.size(i), pixels *= x.size(i + 1);
   const Variable list = reshape(grid, {samples, points, dims});
   std::vector<Neighbour> corners;  // of the dimensions so far, the last one varying fastest
   for (int i = 0; i < dims; ++i) {
@@ -132,7 +133,7 @@ Variable grid_sample(const Variable& x, const Variable& grid, GridSampleMode mod
     }
     corners = std::move(product);
   }
-  const Variable planes = reshape(x, {samples, channels, -1});
+  const Variable planes = reshape(x, {samples, channels, pixels});
   Variable sum;
   for (const Neighbour& corner : corners) {
     const Tensor index = corner.index.unsqueeze(1).expand({samples, channels, points});

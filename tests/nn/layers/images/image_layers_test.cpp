@@ -83,6 +83,16 @@ TEST_CASE("interpolate and grid_sample: arguments that do not fit are errors") {
   CHECK_THROWS_AS(affine_grid(image({2, 3, 3}), {2, 1, 4, 4}), ShapeError);
 }
 
+TEST_CASE("grid_sample: a batch of no samples has no results and an empty gradient") {
+  const Variable x = Variable::leaf(Tensor::zeros({0, 3, 4, 5}, f64));
+  const Variable y = grid_sample(x, Variable(Tensor::zeros({0, 2, 6, 2}, f64)));
+  CHECK(y.shape() == Shape{0, 3, 2, 6});
+  sum(y).backward();
+  CHECK(x.grad().shape() == x.shape());
+  const Variable none = grid_sample(image({2, 3, 4, 5}), Variable(Tensor::zeros({2, 0, 6, 2}, f64)));
+  CHECK(none.shape() == Shape{2, 3, 0, 6});
+}
+
 TEST_CASE("group, instance and local response norm: the functions, running statistics, errors") {
   nn::GroupNorm groups(2, 4);
   nn::materialize(groups, cpu(), 1);
