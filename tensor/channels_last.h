@@ -5,8 +5,8 @@
 namespace tessera {
 
 /// Whether x (N, C, spatial...) lies in memory as (N, spatial..., C), which is not its own order: PyTorch's
-/// `channels_last`. Convolutions, batch norm and elementwise operations of one shape keep this layout;
-/// pooling reads it, and gives contiguous results.
+/// `channels_last`. Convolutions, batch norm, casts and unary and binary elementwise operations of one shape
+/// keep this layout; pooling, group norm and activations with parameters give contiguous results.
 bool is_channels_last(const Tensor& x);
 
 /// x (N, C, spatial...) as a view (N, spatial..., C), which is contiguous for a channels-last x; and such a

@@ -19,7 +19,8 @@ Variable pixel_unshuffle(const Variable& x, int64_t downscale_factor);
 Variable channel_shuffle(const Variable& x, int64_t groups);
 
 /// The same values, laid out in memory as (N, spatial..., C): PyTorch's `channels_last`. Convolutions, batch
-/// norm and pooling keep this layout and are fastest in it. x itself where it has the layout. Throws
+/// norm, casts, and sums, products and activations of operands of one layout keep it; others, pooling too,
+/// give contiguous results. x itself where it has the layout. Throws
 /// ShapeError for fewer than 3 dimensions.
 Variable channels_last(const Variable& x);
 

@@ -73,7 +73,6 @@ void Loop::begin_leave(std::function<void()> done) {
   leave_ = std::move(done);
   leave_by_ = Clock::now() + end_timeout;  // also for the last rank, which waits for no other one
   sends_heartbeats_ = false;
-  leave_by_ = Clock::now() + end_timeout;  // of the last rank to leave, whose frames are still on their way
   leave_watch_ = std::make_unique<JobWatch>(wire_->rank(), wire_->size(), deadlines_);
   Frame frame;
   frame.type = Frame::Type::leave;

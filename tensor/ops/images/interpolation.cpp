@@ -114,6 +114,10 @@ void check_mode(const char* where, const InterpolateOptions& options, int dims) 
                       ": expected either a size or a scale_factor");
 }
 
+/// Of a result, each way. A table has as many entries: a mistake in a size shall not take the machine's
+/// memory.
+constexpr int64_t most_extent = int64_t{1} << 30;
+
 /// The result's extents and the distances of its elements in x.
 struct Grid {
   Shape size;
@@ -130,10 +134,13 @@ Grid grid_of(const char* where, const Shape& x, int dims, const InterpolateOptio
   for (int i = 0; i < dims; ++i) {
     const int64_t n = x[x.ndim() - dims + i];
     const double factor = options.size.empty() ? factors[static_cast<size_t>(i)] : 1;
+    require<ValueError>(factor > 0 && static_cast<double>(n) * factor <= most_extent, where,
+                        ": expected a scale_factor above 0, with a result of at most ", most_extent,
+                        " elements each way, got ", factor, " for ", n);
     if (options.size.empty())
       grid.size.push_back(static_cast<int64_t>(std::floor(static_cast<double>(n) * factor)));
-    require<ValueError>(grid.size[i] >= 1, where, ": expected a result of at least 1 element each way, got ",
-                        grid.size);
+    require<ValueError>(grid.size[i] >= 1 && grid.size[i] <= most_extent, where,
+                        ": expected a result of 1 to ", most_extent, " elements each way, got ", grid.size);
     const bool by_factor = options.size.empty() && !options.recompute_scale_factor;
     grid.steps.push_back(by_factor ? 1 / factor : static_cast<double>(n) / static_cast<double>(grid.size[i]));
   }
@@ -148,21 +155,29 @@ int check_input(const char* where, const Shape& x) {
   return dims;
 }
 
-/// The axes of a map from x, and the shape of its result.
+/// A map from x: its grid, and the shape of its result.
 struct Map {
-  ResamplingAxes axes;
+  int dims;
+  Grid grid;
   Shape result;
 };
 
 Map map_of(const char* where, const Shape& x, const InterpolateOptions& options) {
   const int dims = check_input(where, x);
   check_mode(where, options, dims);
-  const Grid grid = grid_of(where, x, dims, options);
-  Map map{{}, with_last(x, grid.size)};
-  for (int i = 0; i < dims; ++i)
-    map.axes[static_cast<size_t>(3 - dims + i)] = axis_of(
-        options.mode, x[2 + i], grid.size[i], grid.steps[static_cast<size_t>(i)], options.align_corners);
-  return map;
+  Grid grid = grid_of(where, x, dims, options);
+  const Shape result = with_last(x, grid.size);
+  return {dims, std::move(grid), result};
+}
+
+/// The tables of a map. Made after its result, whose allocation says where a size is too large.
+ResamplingAxes axes_of(const Map& map, const Shape& x, const InterpolateOptions& options) {
+  ResamplingAxes axes;
+  for (int i = 0; i < map.dims; ++i)
+    axes[static_cast<size_t>(3 - map.dims + i)] =
+        axis_of(options.mode, x[2 + i], map.grid.size[i], map.grid.steps[static_cast<size_t>(i)],
+                options.align_corners);
+  return axes;
 }
 
 }  // namespace
@@ -172,7 +187,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   require_floating("interpolate", x);
   const Map map = map_of("interpolate", x.shape(), options);
   const Tensor y = Tensor::empty(map.result, x.dtype(), device);
-  kernel(device, x.contiguous(), map.axes, y);
+  kernel(device, x.contiguous(), axes_of(map, x.shape(), options), y);
   return y;
 }
 
@@ -183,7 +198,7 @@ Tensor interpolate_backward(const Tensor& dy, const Shape& shape, const Interpol
   require<ShapeError>(dy.shape() == map.result, where, ": expected a gradient of shape ", map.result,
                       ", got ", dy.shape());
   const Tensor dx = Tensor::empty(shape, dy.dtype(), device);
-  backward_kernel(device, dy.contiguous(), map.axes, dx);
+  backward_kernel(device, dy.contiguous(), axes_of(map, shape, options), dx);
   return dx;
 }
 

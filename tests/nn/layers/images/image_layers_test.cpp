@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "autograd/autocast/autocast.h"
 #include "autograd/functional/derivatives.h"
 #include "autograd/functional/transforms.h"
@@ -76,6 +78,12 @@ TEST_CASE("interpolate and grid_sample: arguments that do not fit are errors") {
   CHECK_THROWS_AS(interpolate(x, {.size = {2, 2, 2}}), ShapeError);
   CHECK_THROWS_AS(interpolate(x, {.scale_factor = {2, 2, 2}}), ShapeError);
   CHECK_THROWS_AS(interpolate(x, {.scale_factor = {0.1}}), ValueError);
+  CHECK_THROWS_WITH_AS(interpolate(x, {.size = {int64_t{1} << 40, int64_t{1} << 40}}),
+                       doctest::Contains("expected a result of 1 to 1073741824 elements each way"),
+                       ValueError);
+  for (const double factor : {std::nan(""), 1e300, -2.0, 0.0})
+    CHECK_THROWS_WITH_AS(interpolate(x, {.scale_factor = {factor}}),
+                         doctest::Contains("expected a scale_factor above 0"), ValueError);
   CHECK_THROWS_AS(interpolate(image({4, 4}), {.size = {2}}), ShapeError);
   CHECK_THROWS_AS(interpolate(Variable(Tensor::zeros({1, 1, 2}, i64)), {.size = {2}}), DTypeError);
   CHECK_THROWS_WITH_AS(grid_sample(x, image({2, 3, 3, 3})), doctest::Contains("a grid (N, h, w, 2)"),
