@@ -35,8 +35,8 @@ struct EinsumNames {
 /// Names that neither operand shares are kept.
 EinsumNames sort_names(const std::string& a, const std::string& b, const std::string& kept);
 
-/// The positions, in order, of the two operands (at least two) that are multiplied next: those whose product
-/// needs the fewest multiplications, the first of several: the greedy order, which looks one product ahead.
+/// The positions, in order, of the two operands (at least two) that are multiplied next: the first pair with
+/// the fewest multiplications. This is the greedy order, which looks one product ahead.
 struct EinsumPair {
   size_t first;   ///< below `second`
   size_t second;  ///< the other one

@@ -36,7 +36,7 @@ for _ in 1 2 3 4 5; do
   kill -KILL $pid 2>/dev/null && kills=$((kills + 1))
   wait $pid 2>/dev/null || true
 done
-((kills > 0)) || { echo "expected a kill before the end of the run, whose time is $length microseconds" && exit 1; }
+((kills > 0)) || { echo "expected a kill before the end of the run of $length microseconds" && exit 1; }
 result=$(run "$scratch/killed" --resume "$scratch/killed")
 echo "killed $kills times: $result"
 [[ $result == "$whole" ]] || { echo "expected the same bits" && exit 1; }

@@ -1,4 +1,4 @@
-// Tiles of 4 x 4 outputs are taken in chunks whose transformed values fit the caches. For each chunk, x's
+// Tiles of 4 x 4 outputs are taken in chunks, so that transformed values fit the caches. For each chunk, x's
 // tiles are transformed once; then a task computes 32 channels of some tiles: 36 products (tiles, C) (C, 32)
 // of blocks that stay in its second-level cache, and the tiles' way back. Weights are transformed by the task
 // that multiplies with them: 36 values for 9 would cost more to store than to compute.

@@ -33,7 +33,7 @@ int64_t equal_blocks(int64_t extent, int64_t largest, int64_t step) {
   return rounded_up((extent + blocks - 1) / blocks, step);
 }
 
-/// The length of the ranges of k whose sums are added in c, a function of k alone.
+/// The length of the ranges of k; their sums are added in c, a function of k alone.
 int64_t range_of(int64_t k) {
   return equal_blocks(k, longest_range, 8);
 }
@@ -52,7 +52,7 @@ int64_t panels_for(int64_t n) {
   return (n + packed_columns - 1) / packed_columns;
 }
 
-/// The product over one range of k, whose sums are added to those of the ranges before.
+/// The product over one range of k; its sums are added to those of the ranges before.
 struct Range {
   int64_t first, depth;
   bool accumulate;

@@ -32,10 +32,10 @@ TESSERA_DECLARE_PER_ISA(
   /// Rows of a packed strip, a multiple of those that stay in registers at once.
   int64_t packed_rows();
   void packed_product_f32(const PackedProduct& product);
-  /// Packs b (k, n), whose rows are `leading` elements apart, or, `transposed`, whose columns are.
+  /// Packs b (k, n) with rows, or, `transposed`, columns that are `leading` elements apart.
   void pack_panels_f32(const float* b, int64_t leading, bool transposed, int64_t k, int64_t n, float* panels,
                        int64_t panel);
-  /// Packs a (m, k), whose columns are `leading` elements apart, in strips `strip` elements apart: R elements
+  /// Packs a (m, k) with columns `leading` elements apart, in strips `strip` elements apart: R elements
   /// for each p. The rows that the last strip lacks are left as they are.
   void pack_rows_f32(const float* a, int64_t leading, int64_t m, int64_t k, float* strips, int64_t strip);
 )

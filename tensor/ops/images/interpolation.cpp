@@ -170,7 +170,7 @@ Map map_of(const char* where, const Shape& x, const InterpolateOptions& options)
   return {dims, std::move(grid), result};
 }
 
-/// The tables of a map. Made after its result, whose allocation says where a size is too large.
+/// The tables of a map. Made after its result: the allocation says where a size is too large.
 ResamplingAxes axes_of(const Map& map, const Shape& x, const InterpolateOptions& options) {
   ResamplingAxes axes;
   for (int i = 0; i < map.dims; ++i)

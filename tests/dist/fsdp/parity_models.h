@@ -53,7 +53,7 @@ ModelMaker partial_model();
 ModelMaker gpt_model();
 /// Two LSTMs, one of them in both directions, on sequences of two steps; each a unit.
 ModelMaker lstm_model();
-/// Two convolutions with a group norm between them, and two heads whose results are one product; the
+/// Two convolutions with a group norm between them, and two heads with one product of their results; the
 /// convolutions are a unit, which with `frozen_backbone` does not train.
 ModelMaker convolution_model(bool frozen_backbone);
 /// An encoder classifier of two layers; with `checkpointed` its layers run again in backward.
