@@ -228,6 +228,40 @@ TEST_CASE("stages: after the fit validate, test and predict run through its stag
     });
 }
 
+TEST_CASE("stages: predictions need no targets, of a batch of one sample too") {
+  struct Inputs : data::Dataset {
+    int64_t size() const override { return 3; }
+    data::Example get(int64_t index) const override {
+      return {Points::numbers({3, 3}, 6).narrow(0, index, 1).reshape({3}), Tensor()};
+    }
+  };
+  struct WithoutTargets : Points {
+    using Points::Points;
+    std::optional<LoaderSpec> predict_dataloader() override {
+      return LoaderSpec{.dataset = std::make_shared<Inputs>(), .options = {.batch_size = 1}};
+    }
+  };
+  const auto predicted = [](dist::World* world) {
+    TrainerOptions options{.max_epochs = 1, .accumulate = 4, .world = world};
+    if (world) options.stages.stages = 2;
+    Net net;
+    WithoutTargets points(1);
+    Trainer trainer(options);
+    trainer.fit(net, points);
+    return numbers_of(trainer.predict(net, points));
+  };
+  const std::vector<float> alone = predicted(nullptr);
+  REQUIRE(alone.size() == 6);
+  test::require_no_problems(2, [&](dist::World& world) {
+    const std::vector<float> found = predicted(&world);
+    std::vector<std::string> problems;
+    if (found.size() != (world.rank() == 1 ? 6u : 0u)) return std::vector{text(found.size(), " numbers")};
+    for (size_t i = 0; i < found.size(); ++i)
+      if (!(std::abs(found[i] - alone[i]) < 1e-5f)) problems.push_back(text("number ", i));
+    return problems;
+  });
+}
+
 TEST_CASE("stages: in bf16 every stage of an evaluation computes in bf16, one without parameters too") {
   const AfterFit alone = after_fit(nullptr, {.precision = PrecisionMode::bf16});
   test::require_no_problems(5, [&](dist::World& world) {  // the second layer is a stage of its own
