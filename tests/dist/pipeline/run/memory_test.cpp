@@ -161,22 +161,26 @@ TEST_CASE("pipeline, memory: a model that one rank's limit does not hold trains 
 }
 
 TEST_CASE("pipeline, memory: a stage without memory ends all ranks, with its action, bytes and advice") {
+  // Each layer keeps one value of a live micro-batch. The limit has room for one micro-batch with all other
+  // values, and not for two without any: wherever messages are when a stage computes, its second forward
+  // fails.
+  constexpr int64_t stages = 3, layers = 24, limit_values = layers + other_values + 6;
+  static_assert(limit_values < 2 * layers - 2);
   std::string message;
   try {
     dist::launch(
         [](dist::World& world) {
-          models::Dnn dnn({.layers = 12, .width = width});
+          models::Dnn dnn({.layers = stages * layers, .width = width});
           dnn.to(f64);
-          dist::Pipeline pipeline(dnn, dnn.to_layered_model(), {.mesh = dist::pipeline_mesh(world, 3)});
+          dist::Pipeline pipeline(dnn, dnn.to_layered_model(), {.mesh = dist::pipeline_mesh(world, stages)});
           nn::materialize(dnn, cpu(), 1);
           const auto batches = test::regression_batches(6, rows, width);
           pipeline.train_step(batches);  // the gradients are there
-          // Stage 1 holds two micro-batches; there is room for the layers of one.
           if (world.rank() == 1)
-            current_account()->set_limit(current_account()->total().current + 7 * value_bytes);
+            current_account()->set_limit(current_account()->total().current + limit_values * value_bytes);
           pipeline.train_step(batches);
         },
-        {.virtual_ranks = 3, .timeout = std::chrono::seconds(60)});
+        {.virtual_ranks = stages, .timeout = std::chrono::seconds(60)});
   } catch (const OutOfMemoryError& error) {
     message = error.what();
   }
