@@ -1,0 +1,63 @@
+// Shadow memory: for each cell of memory, which access wrote it and which read it last.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "tools/cuda_sim/checks/operation_order.h"
+#include "tools/cuda_sim/machine/access.h"
+#include "tools/cuda_sim/machine/types.h"
+
+namespace tessera::cuda_sim {
+
+class Warp;
+class Findings;
+struct Instruction;
+
+/// Shadow of a device's global memory.
+///
+/// A page's cells are as wide as the narrowest access to it (4 bytes at first), so that neighbours of 2 and 1
+/// bytes that different threads write are told apart. A cell holds its last write and the reads since:
+/// exactly, as a set. Within a launch two accesses are ordered by program order, by barriers of the block and
+/// of the warp, and by release and acquire at one address, across blocks too; two operations by
+/// `OperationOrder`. Thread-safe.
+class GlobalShadow {
+ public:
+  GlobalShadow(uint64_t begin, uint64_t bytes, Findings& findings, const OperationOrder& order);
+  ~GlobalShadow();
+
+  /// The lanes `access.lanes` access [address, address + bytes): all inside one live allocation, aligned.
+  void access(Warp& warp, const Instruction& instruction, const Access& access);
+  /// A fence (membar, fence.acq_rel) of the active lanes.
+  void fence(Warp& warp, const Instruction& instruction, Scope scope);
+  /// An operation that is no kernel: a copy, a fill, an access of the host. `what` names the call.
+  void access_range(Operation operation, uint64_t address, uint64_t bytes, bool is_write, const char* what);
+  /// The bytes are undefined from here on: allocated, freed, given to another user by an allocator.
+  void forget(uint64_t address, uint64_t bytes);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Shadow of a block's shared memory, and of copies into it that are in flight. Used by one host thread.
+class SharedShadow {
+ public:
+  explicit SharedShadow(Findings& findings);
+  ~SharedShadow();
+  /// A block begins: nothing is written.
+  void reset(uint32_t bytes);
+  void access(Warp& warp, const Instruction& instruction, const Access& access);
+  /// cp.async was issued for [offset, offset + bytes) of shared memory; nothing may touch it until
+  /// `copy_done`, which counts as a write by `lane`.
+  void copy_issued(Warp& warp, const Instruction& instruction, int lane, uint32_t offset, uint32_t bytes);
+  void copy_done(Warp& warp, const Instruction& instruction, int lane, uint32_t offset, uint32_t bytes);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tessera::cuda_sim

@@ -1,0 +1,41 @@
+// One memory access of a warp: the way from addresses to the host's memory, through every check and counter.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "tools/cuda_sim/machine/program.h"
+#include "tools/cuda_sim/machine/types.h"
+
+namespace tessera::cuda_sim {
+
+class Warp;
+
+/// What an instruction asks of memory. A vector access (ld.v4.f32) is one access of 16 bytes a lane.
+struct Access {
+  Space space = Space::generic;
+  bool is_read = false, is_write = false;  ///< both for an atomic
+  bool is_atomic = false;
+  Order order = Order::plain;
+  Scope scope = Scope::gpu;
+  uint32_t bytes = 0;  ///< of a lane
+  LaneMask lanes = 0;
+  std::array<uint64_t, warp_lanes> address{};
+};
+
+using HostPointers = std::array<std::byte*, warp_lanes>;
+
+/// Checks an access (bounds, alignment, initialisation, races, copies in flight), counts its sectors and bank
+/// conflicts, and gives the host's address of each lane. Lanes that must not go on are absent from the result
+/// and have null; what a read of them gives is all ones (a NaN).
+LaneMask access_memory(Warp& warp, const Instruction& instruction, const Access& access, HostPointers& host);
+
+/// First bytes of the windows of generic addresses. Global addresses are the host's own.
+inline constexpr uint64_t shared_window = 0x0000'0100'0000'0000u, local_window = 0x0000'0200'0000'0000u,
+                          parameter_window = 0x0000'0300'0000'0000u, window_bytes = uint64_t{1} << 32;
+/// Shared addresses begin here, as on sm_90, where the first KiB is the system's: a null shared pointer is
+/// outside.
+inline constexpr uint32_t shared_begin = 1024;
+
+}  // namespace tessera::cuda_sim

@@ -1,0 +1,71 @@
+// A block of threads: its warps, its shared memory, its barriers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tools/cuda_sim/checks/operation_order.h"
+#include "tools/cuda_sim/machine/program.h"
+#include "tools/cuda_sim/machine/warp.h"
+
+namespace tessera::cuda_sim {
+
+class Device;
+class SharedShadow;
+struct KernelCounters;
+
+/// A launch: what <<<grid, block, dynamic_shared>>> says.
+struct LaunchShape {
+  Dim3 grid, block;
+  uint32_t dynamic_shared_bytes = 0;
+};
+
+/// A block that runs. It is used by one host thread at a time.
+class Block {
+ public:
+  Block(Device& device, const Program& program, const LaunchShape& shape,
+        std::span<const std::byte> parameters, Operation operation, KernelCounters& counters);
+  ~Block();
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  /// Makes this the block `number` of the grid: registers, shared memory and barriers as at its begin. `seed`
+  /// gives the order of warps; 0: ascending.
+  void begin(uint64_t number, uint64_t seed);
+
+  enum class Progress : uint8_t { running, ended };
+  /// Runs about `instructions` warp instructions, so that blocks take turns: a wait in a loop for another
+  /// block ends.
+  Progress run(int64_t instructions);
+
+  Device& device() { return *device_; }
+  const Program& program() const { return *program_; }
+  const LaunchShape& shape() const { return shape_; }
+  std::span<const std::byte> parameters() const { return parameters_; }
+  uint64_t number() const { return number_; }  ///< x first
+  Dim3 position() const { return position_; }
+  uint32_t threads() const { return static_cast<uint32_t>(shape_.block.count()); }
+  std::span<std::byte> shared_memory() { return shared_; }
+  SharedShadow& shared_shadow() { return *shared_shadow_; }
+  Operation operation() const { return operation_; }
+  KernelCounters& counters() { return *counters_; }
+  std::span<Warp> warps() { return warps_; }
+
+ private:
+  Device* device_;
+  const Program* program_;
+  LaunchShape shape_;
+  std::span<const std::byte> parameters_;
+  Operation operation_;
+  KernelCounters* counters_;
+  uint64_t number_ = 0;
+  Dim3 position_;
+  std::vector<std::byte> shared_;
+  std::unique_ptr<SharedShadow> shared_shadow_;
+  std::vector<Warp> warps_;
+};
+
+}  // namespace tessera::cuda_sim

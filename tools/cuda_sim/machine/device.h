@@ -1,0 +1,62 @@
+// One simulated card: memory, shadow, findings, settings.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "tools/cuda_sim/checks/findings.h"
+#include "tools/cuda_sim/checks/operation_order.h"
+#include "tools/cuda_sim/memory/device_memory.h"
+
+namespace tessera::cuda_sim {
+
+class GlobalShadow;
+class CounterTable;
+
+/// How a card behaves. Read from the environment by runtime/settings.cpp.
+struct Settings {
+  uint64_t memory_bytes = uint64_t{4} << 30;
+  int compute_capability = 90;
+  int multiprocessors = 4;
+  int host_threads = 0;  ///< 0: as many as the process may use
+  uint64_t seed = 1;     ///< of every random order
+  enum class BlockOrder : uint8_t { ascending, descending, random } block_order = BlockOrder::ascending;
+  bool counts = true;  ///< sectors, bank conflicts, operations
+};
+
+/// What ends a kernel on a card. `code` is the cudaError_t that sticks.
+class KernelFault : public std::runtime_error {
+ public:
+  KernelFault(int code, const std::string& what) : std::runtime_error(what), code_(code) {}
+  int code() const { return code_; }
+
+ private:
+  int code_;
+};
+
+class Device {
+ public:
+  Device(int index, const Settings& settings, Findings& findings, const OperationOrder& order);
+  ~Device();
+
+  int index() const { return index_; }
+  const Settings& settings() const { return settings_; }
+  DeviceMemory& memory() { return memory_; }
+  GlobalShadow& shadow() { return *shadow_; }
+  Findings& findings() { return *findings_; }
+  const OperationOrder& order() const { return *order_; }
+  CounterTable& counters() { return *counters_; }
+
+ private:
+  int index_;
+  Settings settings_;
+  DeviceMemory memory_;
+  std::unique_ptr<GlobalShadow> shadow_;
+  Findings* findings_;
+  const OperationOrder* order_;
+  std::unique_ptr<CounterTable> counters_;
+};
+
+}  // namespace tessera::cuda_sim

@@ -1,0 +1,91 @@
+// 32 threads that execute together: registers, program counters, and what is active now.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tools/cuda_sim/machine/program.h"
+
+namespace tessera::cuda_sim {
+
+class Block;
+
+/// A copy by cp.async that is on its way to shared memory.
+struct PendingCopy {
+  const std::byte* from = nullptr;  ///< null: zeros
+  uint32_t to = 0;                  ///< offset in the block's shared memory
+  uint8_t bytes = 0, valid_bytes = 0, lane = 0;
+  const Instruction* instruction = nullptr;
+};
+
+/// Lanes with the same program counter. Lanes that branch apart become groups of their own; the group with
+/// the lowest counter runs first, and groups that meet at one counter become one again.
+struct LaneGroup {
+  uint32_t counter = 0;
+  LaneMask lanes = 0;
+  bool is_waiting = false;  ///< at an instruction that needs lanes of other groups
+};
+
+class Warp {
+ public:
+  /// The 32 values at `place`.
+  template <class T>
+  T* values(Place place) {
+    return reinterpret_cast<T*>(banks_[place.bank()] + place.offset());
+  }
+  template <class T>
+  const T* values(Place place) const {
+    return reinterpret_cast<const T*>(banks_[place.bank()] + place.offset());
+  }
+  /// The predicate at `place`: bit l belongs to lane l.
+  LaneMask& predicate(Place place) { return *values<LaneMask>(place); }
+
+  /// Lanes for which the current instruction executes.
+  LaneMask active() const { return active_; }
+  int active_count() const { return std::popcount(active_); }
+  Block& block() { return *block_; }
+  const Block& block() const { return *block_; }
+  const Program& program() const { return *program_; }
+  uint32_t number() const { return number_; }  ///< in its block
+  std::byte* local_memory(int lane) {
+    return local_.data() + static_cast<size_t>(lane) * program_->local_bytes;
+  }
+
+  // The state below belongs to the machine (warp.cpp, block.cpp, asynchronous_copy.cpp), not to arithmetic.
+  enum class State : uint8_t { running, at_barrier, ended };
+  State state = State::running;
+  std::vector<LaneGroup> groups;
+  LaneMask existing = 0;  ///< lanes that the block has
+  LaneMask exited = 0;
+  const Instruction* barrier = nullptr;          ///< at which it stands
+  std::vector<std::vector<PendingCopy>> copies;  ///< groups of cp.async; the last one is open
+  std::array<uint32_t, max_warps_per_block>
+      clock{};  ///< vector clock over the block's warps, for the race check
+
+ private:
+  friend class Block;
+  friend class WarpRunner;
+  std::array<std::byte*, 2> banks_{};
+  LaneMask active_ = 0;
+  Block* block_ = nullptr;
+  const Program* program_ = nullptr;
+  uint32_t number_ = 0;
+  std::vector<std::byte> registers_, local_;
+};
+
+/// Calls `body(lane)` for the active lanes. With all of them active the loop has no branch and is vectorised.
+template <class Body>
+inline __attribute__((always_inline)) void for_active_lanes(const Warp& warp, Body body) {
+  const LaneMask active = warp.active();
+  if (active == all_lanes) {
+    for (int lane = 0; lane < warp_lanes; ++lane) body(lane);
+  } else {
+    for (LaneMask left = active; left != 0; left &= left - 1) body(std::countr_zero(left));
+  }
+}
+
+}  // namespace tessera::cuda_sim
