@@ -44,11 +44,18 @@ Device cuda(int index = 0);
 
 /// Whether this build contains the CUDA backend.
 bool cuda_is_built();
+/// The number of CUDA devices that this process may use: 0 in a build without CUDA, and where there is no
+/// driver or no card. Throws DeviceError where there is no CUDA runtime.
+int cuda_device_count();
+/// Waits until all work given to the device so far (to this thread's stream) has ended; does nothing for the
+/// other kinds. Throws DeviceError for what a kernel failed with, NotBuiltError.
+void synchronize(Device device);
 
 /// "cpu", "meta", "cuda:1".
 std::string to_string(Device device);
-/// Reads "cpu", "meta", "cuda" or "cuda:1". Throws ValueError for anything else, NotBuiltError as `cuda`
-/// does.
+/// Reads "cpu", "meta", "cuda" or "cuda:1"; "cuda:sim" makes the process's CUDA devices simulated ones
+/// (tools/cuda_sim) and is cuda:0. Throws ValueError for anything else, NotBuiltError as `cuda` does,
+/// DeviceError where the simulated card cannot be had.
 Device parse_device(const std::string& name);
 
 }  // namespace tessera

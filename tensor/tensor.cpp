@@ -4,15 +4,19 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/elementwise/copy.h"
+#include "tensor/cuda/backend.h"
+#include "tensor/cuda/elementwise/elementwise.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 
 namespace tessera {
 namespace {
-constexpr Kernel<void(const Tensor&, const Tensor&)> copy_kernel{"copy", &kernels::cpu::copy, nullptr,
+constexpr Kernel<void(const Tensor&, const Tensor&)> copy_kernel{"copy", &kernels::cpu::copy,
+                                                                 TESSERA_CUDA_KERNEL(kernels::cuda::copy),
                                                                  batched::together<&kernels::cpu::copy>};
-constexpr Kernel<void(const Tensor&)> zero_kernel{"zero", &kernels::cpu::zero, nullptr,
+constexpr Kernel<void(const Tensor&)> zero_kernel{"zero", &kernels::cpu::zero,
+                                                  TESSERA_CUDA_KERNEL(kernels::cuda::zero),
                                                   batched::together<&kernels::cpu::zero>};
 }  // namespace
 
@@ -74,6 +78,11 @@ Tensor Tensor::to(Device target) const {
   if (target.is_meta()) return empty(shape_, dtype_, target);
   if (target.is_batched() && device().is_cpu()) return batched::shared(*this, target.samples);
   if (device().is_batched()) throw_no_batching_rule("to");
+  if (!is_meta() && !target.is_batched()) {  // one of them is a CUDA device
+    const Tensor source = contiguous(), copied = empty(shape_, dtype_, target);
+    cuda_backend::copy(source, copied);
+    return copied;
+  }
   throw DeviceError(text("to: cannot copy from ", device(), " to ", target));
 }
 
@@ -123,50 +132,46 @@ void Tensor::throw_not_readable(DType expected) const {
 
 namespace {
 
-template <class T>
-double read_as_double(const Tensor& tensor) {
-  return static_cast<double>(*static_cast<const T*>(tensor.raw_data()));
-}
-
-void require_single_readable(const Tensor& tensor) {
+/// The tensor of one element, on the CPU.
+Tensor single_readable(const Tensor& tensor) {
   require<ValueError>(tensor.defined(), "item: the tensor is undefined");
   if (tensor.device().is_batched()) throw_no_batching_rule("item");
   require<ShapeError>(tensor.numel() == 1, "item: expected one element, got ", describe(tensor),
                       "; select one (x[0].item()) or reduce it (x.sum().item())");
-  require<DeviceError>(tensor.device().is_cpu(), "item: expected a tensor on cpu, got ", describe(tensor),
-                       tensor.is_meta() ? ", without values: materialize the model first (nn::materialize)"
-                                        : "; copy it first: x.to(cpu())");
+  require<DeviceError>(!tensor.is_meta(), "item: expected a tensor with values, got ", describe(tensor),
+                       ", without values: materialize the model first (nn::materialize)");
+  return tensor.to(cpu());
 }
 
 }  // namespace
 
 double Tensor::item() const {
-  require_single_readable(*this);
+  const Tensor x = single_readable(*this);
   switch (dtype_) {
     case DType::f64:
-      return read_as_double<double>(*this);
+      return *x.data<double>();
     case DType::f32:
-      return read_as_double<float>(*this);
+      return *x.data<float>();
     case DType::bf16:
-      return static_cast<float>(*static_cast<const bfloat16*>(raw_data()));
+      return static_cast<float>(*x.data<bfloat16>());
     case DType::f16:
-      return static_cast<float>(*static_cast<const float16*>(raw_data()));
+      return static_cast<float>(*x.data<float16>());
     default:
       return static_cast<double>(item_i64());
   }
 }
 
 int64_t Tensor::item_i64() const {
-  require_single_readable(*this);
+  const Tensor x = single_readable(*this);
   switch (dtype_) {
     case DType::i64:
-      return *data<int64_t>();
+      return *x.data<int64_t>();
     case DType::i32:
-      return *data<int32_t>();
+      return *x.data<int32_t>();
     case DType::u8:
-      return *data<uint8_t>();
+      return *x.data<uint8_t>();
     case DType::boolean:
-      return *data<bool>();
+      return *x.data<bool>();
     default:
       throw DTypeError(text("item_i64: expected an integer or bool tensor, got ", describe(*this)));
   }

@@ -1,7 +1,7 @@
 #include "tensor/cpu/arg_extreme.h"
 
 #include "tensor/cpu/loops/convert.h"
-#include "tensor/cpu/loops/strided_loop.h"
+#include "tensor/strided_loop.h"
 #include "tensor/threads/parallel.h"
 #include "tensor/types/accumulator.h"
 #include "tensor/types/dtype_switch.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tensor/cpu/loops/strided_loop.h"
+#include "tensor/strided_loop.h"
 #include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {

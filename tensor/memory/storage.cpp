@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tensor/cuda/backend.h"
 #include "tensor/error.h"
 #include "tensor/memory/cpu_allocator.h"
 #include "tensor/memory/storage_owner.h"
@@ -69,9 +70,11 @@ void Storage::allocate_bytes() {
   // Stays released where the account throws: the storage then has nothing to give back.
   released_ = true;
   account_->add(category_, allocated_bytes());
-  if (device_.is_cpu() || device_.is_batched()) {
+  if (!device_.is_meta()) {
     try {
-      data_ = source_ ? source_->take(nbytes_) : cpu_allocate(allocated_bytes());
+      data_ = source_             ? source_->take(nbytes_)
+              : device_.is_cuda() ? cuda_backend::allocate(device_, nbytes_)
+                                  : cpu_allocate(allocated_bytes());
     } catch (...) {
       account_->remove(category_, allocated_bytes());
       throw;
@@ -84,7 +87,9 @@ void Storage::free_bytes() noexcept {
   if (!account_) return;  // wrapped memory has another owner
   if (source_)
     source_->give(data_, nbytes_);
-  else if (device_.is_cpu() || device_.is_batched())
+  else if (device_.is_cuda())
+    cuda_backend::free(device_, data_);
+  else if (!device_.is_meta())
     cpu_free(data_, allocated_bytes());
   data_ = nullptr;
   account_->remove(category_, allocated_bytes());

@@ -9,6 +9,13 @@
 #include "tensor/tensor.h"
 #include "tensor/threads/parallel.h"
 
+/// The kernel of the CUDA backend as an argument of Kernel; null in a build without it.
+#ifdef TESSERA_WITH_CUDA
+#define TESSERA_CUDA_KERNEL(function) &function
+#else
+#define TESSERA_CUDA_KERNEL(function) nullptr
+#endif
+
 namespace tessera {
 
 template <class Signature>

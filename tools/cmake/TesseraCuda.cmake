@@ -2,6 +2,8 @@
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 90)
 endif()
+# The CUDA runtime is loaded when a device is first used (tensor/cuda/runtime), so that programs start without it.
+set(CMAKE_CUDA_RUNTIME_LIBRARY None)
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 set(TESSERA_WITH_CUDA ON)

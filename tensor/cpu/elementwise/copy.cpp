@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "tensor/cpu/loops/strided_loop.h"
+#include "tensor/strided_loop.h"
 #include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "tensor/cpu/gemm/gemm.h"
-#include "tensor/cpu/loops/strided_loop.h"
 #include "tensor/matrix_layout.h"
+#include "tensor/strided_loop.h"
 #include "tensor/threads/parallel.h"
 
 /// How matrix products are divided among threads: c (m, n) = a (m, k) b (k, n). Every path (f32 and f64,

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tensor/cpu/loops/index_values.h"
-#include "tensor/cpu/loops/strided_loop.h"
+#include "tensor/strided_loop.h"
 #include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tensor/cpu/loops/convert.h"
-#include "tensor/cpu/loops/strided_loop.h"
+#include "tensor/strided_loop.h"
 #include "tensor/threads/parallel.h"
 #include "tensor/types/dtype_switch.h"
 

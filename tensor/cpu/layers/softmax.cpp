@@ -6,7 +6,7 @@
 
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/softmax_rows.h"
-#include "tensor/cpu/loops/strided_loop.h"
+#include "tensor/strided_loop.h"
 #include "tensor/threads/parallel.h"
 #include "tensor/types/dtype_switch.h"
 

@@ -5,6 +5,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/elementwise/elementwise.h"
+#include "tensor/cuda/elementwise/elementwise.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/elementwise/promotion.h"
 #include "tensor/ops/kernel.h"
@@ -12,7 +13,8 @@
 namespace tessera::ops {
 namespace {
 
-constexpr Kernel<void(const Tensor&, const Scalar&)> fill_kernel{"fill", &kernels::cpu::fill, nullptr,
+constexpr Kernel<void(const Tensor&, const Scalar&)> fill_kernel{"fill", &kernels::cpu::fill,
+                                                                 TESSERA_CUDA_KERNEL(kernels::cuda::fill),
                                                                  batched::together<&kernels::cpu::fill>};
 
 /// The 1-dim tensor of value(i) for i < count, computed as T on the host.

@@ -3,6 +3,7 @@
 #include "tensor/batched/rules.h"
 #include "tensor/channels_last.h"
 #include "tensor/cpu/elementwise/elementwise.h"
+#include "tensor/cuda/elementwise/elementwise.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/elementwise/promotion.h"
 #include "tensor/ops/elementwise/unary.h"
@@ -12,9 +13,10 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(BinaryOp, DType, const Tensor&, const Tensor&, const Tensor&)> binary_kernel{
-    "elementwise operation", &kernels::cpu::binary, nullptr, batched::together<&kernels::cpu::binary>};
+    "elementwise operation", &kernels::cpu::binary, TESSERA_CUDA_KERNEL(kernels::cuda::binary),
+    batched::together<&kernels::cpu::binary>};
 constexpr Kernel<void(BinaryOp, DType, const Tensor&, const Scalar&, bool, const Tensor&)> scalar_kernel{
-    "elementwise operation", &kernels::cpu::binary_scalar, nullptr,
+    "elementwise operation", &kernels::cpu::binary_scalar, TESSERA_CUDA_KERNEL(kernels::cuda::binary_scalar),
     batched::together<&kernels::cpu::binary_scalar>};
 
 using kernels::cpu::is_comparison;
@@ -45,7 +47,7 @@ bool divides(BinaryOp op) {
 /// Integer division by 0 is an error.
 void check_divisor(const char* name, BinaryOp op, DType type, const Tensor& b) {
   if (!divides(op) || is_floating(type) || b.is_meta()) return;
-  const Tensor values = cast(b, i64).contiguous();
+  const Tensor values = cast(b, i64).contiguous().to(cpu());
   const int64_t* data = values.data<int64_t>();
   for (int64_t i = 0; i < values.numel(); ++i)
     require<ValueError>(data[i] != 0, name, ": the divisor's element ", i, " is 0; b is ", describe(b));

@@ -3,13 +3,15 @@
 #include "tensor/batched/rules.h"
 #include "tensor/channels_last.h"
 #include "tensor/cpu/elementwise/elementwise.h"
+#include "tensor/cuda/elementwise/elementwise.h"
 #include "tensor/ops/elementwise/promotion.h"
 #include "tensor/ops/kernel.h"
 
 namespace tessera::ops {
 namespace {
 
-constexpr Kernel<void(const Tensor&, const Tensor&)> cast_kernel{"cast", &kernels::cpu::cast, nullptr,
+constexpr Kernel<void(const Tensor&, const Tensor&)> cast_kernel{"cast", &kernels::cpu::cast,
+                                                                 TESSERA_CUDA_KERNEL(kernels::cuda::cast),
                                                                  batched::together<&kernels::cpu::cast>};
 
 }  // namespace

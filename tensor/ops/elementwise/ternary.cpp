@@ -2,6 +2,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/elementwise/elementwise.h"
+#include "tensor/cuda/elementwise/elementwise.h"
 #include "tensor/elementwise/op_lists.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/elementwise/binary.h"
@@ -12,10 +13,11 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(TernaryOp, DType, const Tensor&, const Tensor&, const Tensor&, double, const Tensor&)>
-    ternary_kernel{"elementwise operation", &kernels::cpu::ternary, nullptr,
-                   batched::together<&kernels::cpu::ternary>};
+    ternary_kernel{"elementwise operation", &kernels::cpu::ternary,
+                   TESSERA_CUDA_KERNEL(kernels::cuda::ternary), batched::together<&kernels::cpu::ternary>};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&)> where_kernel{
-    "where", &kernels::cpu::where, nullptr, batched::together<&kernels::cpu::where>};
+    "where", &kernels::cpu::where, TESSERA_CUDA_KERNEL(kernels::cuda::where),
+    batched::together<&kernels::cpu::where>};
 
 DType promote_three(const char* name, const Tensor& a, const Tensor& b, const Tensor& c) {
   common_device(name, {&a, &b, &c});

@@ -3,6 +3,7 @@
 #include "tensor/batched/rules.h"
 #include "tensor/channels_last.h"
 #include "tensor/cpu/elementwise/elementwise.h"
+#include "tensor/cuda/elementwise/elementwise.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/promotion.h"
 #include "tensor/ops/kernel.h"
@@ -11,7 +12,8 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(UnaryOp, DType, const Tensor&, const Tensor&)> unary_kernel{
-    "elementwise operation", &kernels::cpu::unary, nullptr, batched::together<&kernels::cpu::unary>};
+    "elementwise operation", &kernels::cpu::unary, TESSERA_CUDA_KERNEL(kernels::cuda::unary),
+    batched::together<&kernels::cpu::unary>};
 
 using kernels::cpu::is_predicate;
 

@@ -5,7 +5,7 @@
 
 #include "tensor/tensor.h"
 
-namespace tessera::kernels::cpu {
+namespace tessera::kernels {
 
 /// The iteration space of N operands of one shape, each with its own strides (in elements). Extents of 1 are
 /// dropped, and neighbouring dimensions are joined where they are evenly spaced in every operand. The
@@ -48,4 +48,4 @@ struct StridedLoop {
   }
 };
 
-}  // namespace tessera::kernels::cpu
+}  // namespace tessera::kernels

@@ -1,0 +1,171 @@
+#include "tensor/cuda/memory/device_allocator.h"
+
+#include <algorithm>
+#include <array>
+#include <list>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "tensor/cuda/memory/segment_heap.h"
+#include "tensor/cuda/runtime/check.h"
+#include "tensor/cuda/runtime/device_guard.h"
+#include "tensor/cuda/runtime/library.h"
+#include "tensor/cuda/runtime/stream.h"
+#include "tensor/error.h"
+
+namespace tessera::cuda_runtime {
+namespace {
+
+constexpr int max_devices = 128;
+
+/// A block that was given back while other streams may use it.
+struct Waiting {
+  Block* block;
+  std::vector<Event> ends;  ///< of each of those streams
+};
+
+/// Says to the simulated card that the bytes belong to another user from now on: a read of what the last one
+/// left is a finding. Does nothing on a card.
+void forget(void* block, int64_t bytes) {
+  using Forget = void(void*, size_t);
+  static const auto function =
+      is_simulated() ? reinterpret_cast<Forget*>(find_symbol("tessera_cuda_sim_forget")) : nullptr;
+  if (function != nullptr) function(block, static_cast<size_t>(bytes));
+}
+
+class DeviceAllocator {
+ public:
+  explicit DeviceAllocator(Device device)
+      : device_(device),
+        heap_([this](int64_t bytes) { return take(bytes); },
+              [](void* segment, int64_t) { cudaFree(segment); }) {}
+
+  void* allocate(int64_t bytes, cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    const DeviceGuard guard(device_);
+    collect(false);
+    Block* block = heap_.allocate(bytes, stream);
+    if (block == nullptr) {
+      // What is cached may be what is missing: for other streams, or in blocks of another size.
+      collect(true);
+      heap_.release_free_segments();
+      block = heap_.allocate(bytes, stream);
+    }
+    if (block == nullptr) throw_out_of_memory(bytes);
+    used_ += bytes;
+    peak_used_ = std::max(peak_used_, used_);
+    forget(block->address, block->bytes);
+    return block->address;
+  }
+
+  void free(void* address) {
+    const std::lock_guard lock(mutex_);
+    Block* block = heap_.find(address);
+    used_ -= block->requested;
+    const auto users = users_.find(block);
+    if (users == users_.end()) return heap_.free(block);
+    Waiting waiting{block, {}};
+    for (const cudaStream_t stream : users->second) waiting.ends.emplace_back(device_).record(stream);
+    users_.erase(users);
+    waiting_.push_back(std::move(waiting));
+  }
+
+  void use(void* address, cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    Block* block = heap_.find(address);
+    if (block == nullptr || block->stream == stream) return;
+    std::vector<cudaStream_t>& streams = users_[block];
+    if (std::find(streams.begin(), streams.end(), stream) == streams.end()) streams.push_back(stream);
+  }
+
+  void empty() {
+    const std::lock_guard lock(mutex_);
+    const DeviceGuard guard(device_);
+    collect(true);
+    heap_.release_free_segments();
+  }
+
+  DeviceAllocatorStatistics statistics() {
+    const std::lock_guard lock(mutex_);
+    int64_t waiting = 0;
+    for (const Waiting& item : waiting_) waiting += item.block->requested;
+    return {heap_.segments_taken(), heap_.reserved(), used_, peak_used_, waiting};
+  }
+
+ private:
+  void* take(int64_t bytes) {
+    void* address = nullptr;
+    const cudaError_t status = cudaMalloc(&address, static_cast<size_t>(bytes));
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      return nullptr;
+    }
+    check(status, "cudaMalloc");
+    return address;
+  }
+
+  /// Frees the blocks that other streams no longer use; with `waits`, all of them.
+  void collect(bool waits) {
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+      if (waits)
+        for (const Event& end : it->ends) end.synchronize();
+      const bool done =
+          std::all_of(it->ends.begin(), it->ends.end(), [](const Event& end) { return end.is_done(); });
+      if (!done) {
+        ++it;
+        continue;
+      }
+      heap_.free(it->block);
+      it = waiting_.erase(it);
+    }
+  }
+
+  [[noreturn]] void throw_out_of_memory(int64_t bytes) const {
+    size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    throw OutOfMemoryError(text("out of memory on ", device_, ": ", bytes, " bytes were requested; ", total,
+                                " bytes are there, ", used_, " are in use by tensors of this process, ",
+                                heap_.reserved() - used_, " are cached in pieces of at most ",
+                                heap_.largest_free(), ", and ", free, " are free"));
+  }
+
+  Device device_;
+  std::mutex mutex_;
+  SegmentHeap heap_;
+  std::unordered_map<Block*, std::vector<cudaStream_t>> users_;
+  std::list<Waiting> waiting_;
+  int64_t used_ = 0, peak_used_ = 0;
+};
+
+/// Never destroyed: tensors may be, after main.
+DeviceAllocator& allocator_of(Device device) {
+  static std::array<DeviceAllocator*, max_devices> allocators{};
+  static std::array<std::once_flag, max_devices> made;
+  std::call_once(made[device.index], [&] { allocators[device.index] = new DeviceAllocator(device); });
+  return *allocators[device.index];
+}
+
+}  // namespace
+
+void* device_allocate(Device device, int64_t nbytes, cudaStream_t stream) {
+  return nbytes == 0 ? nullptr : allocator_of(device).allocate(nbytes, stream);
+}
+
+void device_free(Device device, void* block) noexcept {
+  if (block != nullptr) allocator_of(device).free(block);
+}
+
+void use_on_stream(Device device, void* block, cudaStream_t stream) {
+  if (block != nullptr) allocator_of(device).use(block, stream);
+}
+
+void device_empty_cache(Device device) {
+  allocator_of(device).empty();
+}
+
+DeviceAllocatorStatistics device_allocator_statistics(Device device) {
+  return allocator_of(device).statistics();
+}
+
+}  // namespace tessera::cuda_runtime

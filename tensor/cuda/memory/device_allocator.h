@@ -1,0 +1,34 @@
+#pragma once  // internal
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "tensor/device.h"
+
+namespace tessera::cuda_runtime {
+
+/// What the caching allocator of a device has done so far, and holds now.
+struct DeviceAllocatorStatistics {
+  int64_t device_allocations = 0;  ///< calls of cudaMalloc; constant in a steady training step
+  int64_t reserved = 0;            ///< bytes taken from the device and not given back
+  int64_t used = 0;                ///< of these, bytes of blocks in use, as requested
+  int64_t peak_used = 0;           ///< the most of them at once
+  int64_t waiting = 0;             ///< bytes freed that another stream may still use
+};
+
+/// `nbytes` of uninitialised memory of `device`, 512-byte aligned (null for 0 bytes), for work on `stream`:
+/// what was given back on that stream is given out again at once, since the stream runs in order. Throws
+/// OutOfMemoryError with the bytes asked for, those in use, and the largest block that would fit.
+/// Thread-safe.
+void* device_allocate(Device device, int64_t nbytes, cudaStream_t stream);
+/// Gives a block back to the stream that it was allocated for.
+void device_free(Device device, void* block) noexcept;
+/// Says that work on `stream`, other than the block's own, uses the block: it is not given out again before
+/// what `stream` has been given at the time of `device_free` has ended.
+void use_on_stream(Device device, void* block, cudaStream_t stream);
+/// Gives segments without a block in use back to the device.
+void device_empty_cache(Device device);
+DeviceAllocatorStatistics device_allocator_statistics(Device device);
+
+}  // namespace tessera::cuda_runtime
