@@ -5,6 +5,7 @@
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/arg_extreme.h"
 #include "tensor/cpu/reduction.h"
+#include "tensor/cuda/reduction/reduction.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/kernel.h"
 
@@ -12,7 +13,8 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(Reduction, double, const Tensor&, const Tensor&)> reduce_kernel{
-    "reduce", &kernels::cpu::reduce, nullptr, batched::together<&kernels::cpu::reduce>};
+    "reduce", &kernels::cpu::reduce, TESSERA_CUDA_KERNEL(kernels::cuda::reduce),
+    batched::together<&kernels::cpu::reduce>};
 constexpr Kernel<void(bool, int64_t, const Tensor&, const Tensor&)> arg_extreme_kernel{
     "argmax", &kernels::cpu::arg_extreme, nullptr, batched::along<&kernels::cpu::arg_extreme>};
 

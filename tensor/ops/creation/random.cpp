@@ -5,6 +5,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/creation/random.h"
+#include "tensor/cuda/creation/random.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/elementwise/promotion.h"
 #include "tensor/ops/kernel.h"
@@ -15,7 +16,8 @@ namespace {
 using kernels::cpu::Distribution;
 
 constexpr Kernel<void(const Distribution&, uint64_t, int64_t, const Tensor&)> fill_kernel{
-    "random numbers", &kernels::cpu::fill_random, nullptr, batched::one_by_one<&kernels::cpu::fill_random>};
+    "random numbers", &kernels::cpu::fill_random, TESSERA_CUDA_KERNEL(kernels::cuda::fill_random),
+    batched::one_by_one<&kernels::cpu::fill_random>};
 
 void fill(const char* name, const Distribution& distribution, uint64_t key, int64_t first_index,
           const Tensor& out) {
