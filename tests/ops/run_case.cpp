@@ -36,4 +36,51 @@ CaseInputs case_inputs(const OpCase& c, DType dtype, Tensor (*layout)(const Tens
   return CaseInputs(std::move(inputs), c.arguments);
 }
 
+double tolerance_of(const OpRow& row, DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return row.tolerance.f32;
+    case DType::bf16:
+      return row.tolerance.bf16;
+    case DType::f16:
+      return row.tolerance.f16;
+    default:
+      return row.tolerance.f64;
+  }
+}
+
+std::vector<Tensor> gradients_of(const CaseInputs& in, const Results& results, const OpCase& c) {
+  std::vector<Variable> roots, grad_outputs, leaves;
+  for (size_t i = 0; i < c.grad_outputs.size(); ++i) {
+    if (!c.grad_outputs[i].defined()) continue;
+    roots.push_back(results.at(i));
+    grad_outputs.push_back(as_dtype(c.grad_outputs[i], results[i].dtype()).to(results[i].device()));
+  }
+  for (const Variable& input : in.inputs)
+    if (input.requires_grad()) leaves.push_back(input);
+  const std::vector<Variable> found = grad(roots, leaves, grad_outputs);
+  std::vector<Tensor> gradients;
+  for (size_t i = 0, next = 0; i < in.inputs.size(); ++i)
+    gradients.push_back(in.inputs[i].requires_grad() ? found[next++].value() : Tensor());
+  return gradients;
+}
+
+std::vector<Tensor> values_of(const Results& results) {
+  std::vector<Tensor> values;
+  for (const Variable& result : results) values.push_back(result.value());
+  return values;
+}
+
+bool representable(const OpCase& c, DType dtype) {
+  for (const Tensor& input : c.inputs)
+    if (is_floating(input.dtype()) && !holds_exactly(input, dtype)) return false;
+  return true;
+}
+
+bool has_floating_input(const OpCase& c) {
+  for (const Tensor& input : c.inputs)
+    if (is_floating(input.dtype())) return true;
+  return false;
+}
+
 }  // namespace tessera::test

@@ -8,36 +8,6 @@ using namespace tessera::test;
 
 namespace {
 
-double tolerance_of(const OpRow& row, DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return row.tolerance.f32;
-    case DType::bf16:
-      return row.tolerance.bf16;
-    case DType::f16:
-      return row.tolerance.f16;
-    default:
-      return row.tolerance.f64;
-  }
-}
-
-/// The gradient of each input, undefined for inputs that are not leaves.
-std::vector<Tensor> gradients_of(const CaseInputs& in, const Results& results, const OpCase& c) {
-  std::vector<Variable> roots, grad_outputs, leaves;
-  for (size_t i = 0; i < c.grad_outputs.size(); ++i) {
-    if (!c.grad_outputs[i].defined()) continue;
-    roots.push_back(results.at(i));
-    grad_outputs.push_back(as_dtype(c.grad_outputs[i], results[i].dtype()));
-  }
-  for (const Variable& input : in.inputs)
-    if (input.requires_grad()) leaves.push_back(input);
-  const std::vector<Variable> found = grad(roots, leaves, grad_outputs);
-  std::vector<Tensor> gradients;
-  for (size_t i = 0, next = 0; i < in.inputs.size(); ++i)
-    gradients.push_back(in.inputs[i].requires_grad() ? found[next++].value() : Tensor());
-  return gradients;
-}
-
 std::string compare_all(const char* what, const std::vector<Tensor>& got, const std::vector<Tensor>& expected,
                         double tolerance) {
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -46,12 +16,6 @@ std::string compare_all(const char* what, const std::vector<Tensor>& got, const 
     if (!problem.empty()) return text(what, " ", i, ": ", problem);
   }
   return "";
-}
-
-std::vector<Tensor> values_of(const Results& results) {
-  std::vector<Tensor> values;
-  for (const Variable& result : results) values.push_back(result.value());
-  return values;
 }
 
 /// Forward and gradients in `dtype` against the reference.
@@ -64,18 +28,6 @@ std::string check_reference(const OpRow& row, const OpCase& c, DType dtype,
   const std::string problem = compare_all("result", values_of(results), c.outputs, tolerance_of(row, dtype));
   if (!problem.empty() || c.grad_outputs.empty()) return problem;
   return compare_all("gradient", gradients_of(in, results, c), c.gradients, tolerance_of(row, dtype));
-}
-
-bool representable(const OpCase& c, DType dtype) {
-  for (const Tensor& input : c.inputs)
-    if (is_floating(input.dtype()) && !holds_exactly(input, dtype)) return false;
-  return true;
-}
-
-bool has_floating_input(const OpCase& c) {
-  for (const Tensor& input : c.inputs)
-    if (is_floating(input.dtype())) return true;
-  return false;
 }
 
 }  // namespace
