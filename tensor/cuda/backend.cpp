@@ -3,6 +3,7 @@
 #include "tensor/cuda/memory/device_allocator.h"
 #include "tensor/cuda/runtime/check.h"
 #include "tensor/cuda/runtime/device_guard.h"
+#include "tensor/cuda/runtime/late_errors.h"
 #include "tensor/cuda/runtime/library.h"
 #include "tensor/cuda/runtime/stream.h"
 #include "tensor/tensor.h"
@@ -69,11 +70,13 @@ void copy(const Tensor& source, const Tensor& target) {
         "cudaMemcpyAsync");
   // The caller may read the target, or change the source, when this returns.
   check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  if (from.is_cuda()) throw_late_errors(device);
 }
 
 void synchronize(Device device) {
   cuda_runtime::require_device(device);
   synchronize_current(device);
+  throw_late_errors(device);
 }
 
 }  // namespace tessera::cuda_backend

@@ -2,6 +2,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/indexing/indexing.h"
+#include "tensor/cuda/indexing/indexing.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/indexing/scatter_multiply.h"
 #include "tensor/ops/kernel.h"
@@ -11,21 +12,26 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(const char* where, const Tensor& index, int64_t limit)> check_kernel{
-    "check_indices", &kernels::cpu::check_indices, nullptr, batched::reading<&kernels::cpu::check_indices>};
+    "check_indices", &kernels::cpu::check_indices, TESSERA_CUDA_KERNEL(kernels::cuda::check_indices),
+    batched::reading<&kernels::cpu::check_indices>};
 constexpr Kernel<void(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& out)>
-    index_select_kernel{"index_select", &kernels::cpu::index_select, nullptr,
+    index_select_kernel{"index_select", &kernels::cpu::index_select,
+                        TESSERA_CUDA_KERNEL(kernels::cuda::index_select),
                         batched::one_by_one<&kernels::cpu::index_select>};
 constexpr Kernel<void(const Tensor& source, int64_t dim, const Tensor& index, const Tensor& out)>
-    index_add_kernel{"index_add", &kernels::cpu::index_add, nullptr,
+    index_add_kernel{"index_add", &kernels::cpu::index_add, TESSERA_CUDA_KERNEL(kernels::cuda::index_add),
                      batched::one_by_one<&kernels::cpu::index_add>};
 constexpr Kernel<void(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& out)> gather_kernel{
-    "gather", &kernels::cpu::gather, nullptr, batched::one_by_one<&kernels::cpu::gather>};
+    "gather", &kernels::cpu::gather, TESSERA_CUDA_KERNEL(kernels::cuda::gather),
+    batched::one_by_one<&kernels::cpu::gather>};
 constexpr Kernel<void(const Tensor& source, const Tensor& index, const Tensor& out)> scatter_kernel{
-    "scatter", &kernels::cpu::scatter, nullptr, batched::one_by_one<&kernels::cpu::scatter>};
+    "scatter", &kernels::cpu::scatter, TESSERA_CUDA_KERNEL(kernels::cuda::scatter),
+    batched::one_by_one<&kernels::cpu::scatter>};
 constexpr Kernel<void(const Tensor& source, const Tensor& index, const Tensor& out)> scatter_add_kernel{
-    "scatter_add", &kernels::cpu::scatter_add, nullptr, batched::one_by_one<&kernels::cpu::scatter_add>};
+    "scatter_add", &kernels::cpu::scatter_add, TESSERA_CUDA_KERNEL(kernels::cuda::scatter_add),
+    batched::one_by_one<&kernels::cpu::scatter_add>};
 constexpr Kernel<void(const Tensor& source, const Tensor& index, const Tensor& out)> scatter_multiply_kernel{
-    "scatter_multiply", &kernels::cpu::scatter_multiply, nullptr,
+    "scatter_multiply", &kernels::cpu::scatter_multiply, TESSERA_CUDA_KERNEL(kernels::cuda::scatter_multiply),
     batched::one_by_one<&kernels::cpu::scatter_multiply>};
 
 /// What `scatter` does with an element and the value for it.

@@ -2,6 +2,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/layers/softmax.h"
+#include "tensor/cuda/layers/softmax.h"
 #include "tensor/ops/at_least_1d.h"
 #include "tensor/ops/kernel.h"
 
@@ -10,14 +11,18 @@ namespace {
 
 using Forward = Kernel<void(const Tensor& x, const Tensor& y, int64_t dim)>;
 using Backward = Kernel<void(const Tensor& y, const Tensor& dy, const Tensor& dx, int64_t dim)>;
-constexpr Forward softmax_kernel{"softmax", &kernels::cpu::softmax, nullptr,
+constexpr Forward softmax_kernel{"softmax", &kernels::cpu::softmax,
+                                 TESSERA_CUDA_KERNEL(kernels::cuda::softmax),
                                  batched::along<&kernels::cpu::softmax>};
-constexpr Forward log_softmax_kernel{"log_softmax", &kernels::cpu::log_softmax, nullptr,
+constexpr Forward log_softmax_kernel{"log_softmax", &kernels::cpu::log_softmax,
+                                     TESSERA_CUDA_KERNEL(kernels::cuda::log_softmax),
                                      batched::along<&kernels::cpu::log_softmax>};
-constexpr Backward softmax_backward_kernel{"softmax_backward", &kernels::cpu::softmax_backward, nullptr,
+constexpr Backward softmax_backward_kernel{"softmax_backward", &kernels::cpu::softmax_backward,
+                                           TESSERA_CUDA_KERNEL(kernels::cuda::softmax_backward),
                                            batched::along<&kernels::cpu::softmax_backward>};
 constexpr Backward log_softmax_backward_kernel{"log_softmax_backward", &kernels::cpu::log_softmax_backward,
-                                               nullptr, batched::along<&kernels::cpu::log_softmax_backward>};
+                                               TESSERA_CUDA_KERNEL(kernels::cuda::log_softmax_backward),
+                                               batched::along<&kernels::cpu::log_softmax_backward>};
 
 Tensor forward(const Forward& kernel, const Tensor& x, int64_t dim) {
   const Device device = common_device(kernel.name(), {&x});

@@ -1,0 +1,36 @@
+#pragma once  // internal
+
+#include <cstdint>
+#include <string>
+
+#include "tensor/device.h"
+#include "tensor/shape.h"
+
+namespace tessera::cuda_runtime {
+
+/// What a kernel writes about the first element that is wrong.
+struct LateErrorSlot {
+  int64_t position;  ///< of the element; -1: none is
+  int64_t value;     ///< the element
+};
+
+/// What is checked: its words in the error.
+struct LateCheck {
+  const char* where;  ///< the operation; a literal
+  Shape shape;        ///< of the tensor that is checked
+  int64_t limit;      ///< indices are in [0, limit); -1: a check of divisors
+};
+
+/// Values that only the device has (indices, divisors) are checked there, and the host does not wait: a
+/// kernel writes to a slot, and `throw_late_errors` reads all slots when the host waits for the device
+/// anyway. Kernels that use such values leave out the elements that are wrong, so that memory is safe
+/// meanwhile.
+///
+/// Returns a free slot in the device's memory, set to "none". Throws the errors of earlier checks when all
+/// are taken.
+LateErrorSlot* late_error_slot(Device device, const LateCheck& check);
+/// Throws the first error that kernels have written since the last call: IndexError, ValueError. Called when
+/// the current stream has ended. Costs nothing where there was no check.
+void throw_late_errors(Device device);
+
+}  // namespace tessera::cuda_runtime
