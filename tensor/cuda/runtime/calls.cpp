@@ -76,6 +76,12 @@ TESSERA_FORWARD(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
                 (int* blocks, const void* kernel, int block_size, size_t shared_bytes),
                 (blocks, kernel, block_size, shared_bytes))
 
+TESSERA_FORWARD(cudaFuncGetAttributes, (cudaFuncAttributes * attributes, const void* kernel),
+                (attributes, kernel))
+TESSERA_FORWARD(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+                (int* blocks, const void* kernel, int block_size, size_t shared_bytes, unsigned flags),
+                (blocks, kernel, block_size, shared_bytes, flags))
+
 // Memory.
 TESSERA_FORWARD(cudaMalloc, (void** address, size_t bytes), (address, bytes))
 TESSERA_FORWARD(cudaFree, (void* address), (address))
