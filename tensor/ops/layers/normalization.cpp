@@ -3,6 +3,7 @@
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/layers/dropout.h"
 #include "tensor/cpu/layers/normalization.h"
+#include "tensor/cuda/layers/normalization.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 
@@ -46,13 +47,16 @@ using kernels::cpu::NormalizationBackwardCall;
 using kernels::cpu::NormalizationCall;
 
 constexpr Kernel<void(const NormalizationCall&, const Normalized&)> forward_kernel{
-    "layer_norm", &kernels::cpu::normalization, nullptr, batched::one_by_one<&kernels::cpu::normalization>};
+    "layer_norm", &kernels::cpu::normalization, TESSERA_CUDA_KERNEL(kernels::cuda::normalization),
+    batched::one_by_one<&kernels::cpu::normalization>};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                       const Tensor&)>
-    recompute_kernel{"recompute_normalized", &kernels::cpu::recompute_normalized, nullptr,
+    recompute_kernel{"recompute_normalized", &kernels::cpu::recompute_normalized,
+                     TESSERA_CUDA_KERNEL(kernels::cuda::recompute_normalized),
                      batched::one_by_one<&kernels::cpu::recompute_normalized>};
 constexpr Kernel<void(const NormalizationBackwardCall&, const NormalizationGradients&)> backward_kernel{
-    "normalization_backward", &kernels::cpu::normalization_backward, nullptr,
+    "normalization_backward", &kernels::cpu::normalization_backward,
+    TESSERA_CUDA_KERNEL(kernels::cuda::normalization_backward),
     batched::one_by_one<&kernels::cpu::normalization_backward>};
 
 /// Extents begin..end of x: the leading ones or the normalized ones.
