@@ -15,7 +15,7 @@ using namespace tessera::test;
 namespace {
 
 /// Families with kernels for CUDA devices; of the others a row may say that there is none.
-const std::set<std::string> complete_families = {"unary", "binary", "ternary", "comparison", "reduction", "softmax", "normalization"};
+const std::set<std::string> complete_families = {"unary", "binary", "ternary", "comparison", "reduction", "softmax", "normalization", "loss"};
 /// Those of them that compute each element alone.
 const std::set<std::string> elementwise_families = {"unary", "binary", "ternary", "comparison"};
 

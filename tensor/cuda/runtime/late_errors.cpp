@@ -29,6 +29,10 @@ std::string position_of(int64_t element, const Shape& shape) {
   if (check.limit < 0)
     throw ValueError(
         text(check.where, ": the divisor's element at ", position_of(slot.position, check.shape), " is 0"));
+  if (check.ignored)
+    throw IndexError(text(check.where, ": target ", slot.value, " at position ",
+                          position_of(slot.position, check.shape), " is not a class: they go from 0 to ",
+                          check.limit - 1, ", and ", *check.ignored, " is ignored"));
   throw IndexError(text(check.where, ": index ", slot.value, " at position ",
                         position_of(slot.position, check.shape), " is outside [0, ", check.limit, ")"));
 }

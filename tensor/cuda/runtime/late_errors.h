@@ -1,6 +1,7 @@
 #pragma once  // internal
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "tensor/device.h"
@@ -16,9 +17,10 @@ struct LateErrorSlot {
 
 /// What is checked: its words in the error.
 struct LateCheck {
-  const char* where;  ///< the operation; a literal
-  Shape shape;        ///< of the tensor that is checked
-  int64_t limit;      ///< indices are in [0, limit); -1: a check of divisors
+  const char* where;                    ///< the operation; a literal
+  Shape shape;                          ///< of the tensor that is checked
+  int64_t limit;                        ///< indices are in [0, limit); -1: a check of divisors
+  std::optional<int64_t> ignored = {};  ///< of a loss's targets: the one outside that is no mistake
 };
 
 /// Values that only the device has (indices, divisors) are checked there, and the host does not wait: a

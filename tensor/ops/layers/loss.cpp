@@ -4,6 +4,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/layers/loss.h"
+#include "tensor/cuda/layers/loss.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/kernel.h"
@@ -21,11 +22,13 @@ namespace {
 
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const CrossEntropyOptions&,
                       const CrossEntropy&)>
-    forward_kernel{"cross_entropy", &kernels::cpu::cross_entropy, nullptr,
+    forward_kernel{"cross_entropy", &kernels::cpu::cross_entropy,
+                   TESSERA_CUDA_KERNEL(kernels::cuda::cross_entropy),
                    batched::one_by_one<&kernels::cpu::cross_entropy>};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const CrossEntropy&,
                       const CrossEntropyOptions&, const Tensor&)>
-    backward_kernel{"cross_entropy_backward", &kernels::cpu::cross_entropy_backward, nullptr,
+    backward_kernel{"cross_entropy_backward", &kernels::cpu::cross_entropy_backward,
+                    TESSERA_CUDA_KERNEL(kernels::cuda::cross_entropy_backward),
                     batched::one_by_one<&kernels::cpu::cross_entropy_backward>};
 
 DType loss_dtype(const Tensor& logits) {
