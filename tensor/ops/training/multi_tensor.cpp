@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tensor/cpu/training/multi_tensor.h"
+#include "tensor/cuda/training/multi_tensor.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 
@@ -12,11 +13,11 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(std::span<const Tensor>, double, const Tensor&)> power_sums_kernel{
-    "power_sums", &kernels::cpu::power_sums, nullptr};
+    "power_sums", &kernels::cpu::power_sums, TESSERA_CUDA_KERNEL(kernels::cuda::power_sums)};
 constexpr Kernel<void(std::span<const Tensor>, const Tensor&, const Tensor&)> scale_kernel{
-    "scale_in_place", &kernels::cpu::scale_list, nullptr};
-constexpr Kernel<void(std::span<const Tensor>, double)> clamp_kernel{"clamp_in_place",
-                                                                     &kernels::cpu::clamp_list, nullptr};
+    "scale_in_place", &kernels::cpu::scale_list, TESSERA_CUDA_KERNEL(kernels::cuda::scale_list)};
+constexpr Kernel<void(std::span<const Tensor>, double)> clamp_kernel{
+    "clamp_in_place", &kernels::cpu::clamp_list, TESSERA_CUDA_KERNEL(kernels::cuda::clamp_list)};
 
 /// Throws when elements of a tensor overlap, or when two contiguous tensors overlap: these are written in
 /// place, by several threads at once.

@@ -1,6 +1,7 @@
 #include "tensor/ops/training/optimizer_update.h"
 
 #include "tensor/cpu/training/optimizer_update.h"
+#include "tensor/cuda/training/optimizer_update.h"
 #include "tensor/elementwise/update_rules.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
@@ -98,7 +99,8 @@ void optimizer_update(std::span<const UpdateItem> items, std::span<const UpdateG
                       const Tensor& clip) {
   static constexpr Kernel<void(std::span<const UpdateItem>, std::span<const UpdateGroup<Rule>>,
                                const Tensor&)>
-      kernel{Rule::name, &kernels::cpu::optimizer_update<Rule>, nullptr};
+      kernel{Rule::name, &kernels::cpu::optimizer_update<Rule>,
+             TESSERA_CUDA_KERNEL(kernels::cuda::optimizer_update<Rule>)};
   const char* where = kernel.name();
   require<DTypeError>(!clip.defined() || (clip.dtype() == f64 && clip.numel() == 1), where,
                       ": expected a clip coefficient of one f64, got ", describe(clip));
