@@ -113,8 +113,9 @@ __global__ void __launch_bounds__(threads_per_block)
   const int item = batch.item_of(blockIdx.x);
   bool finite = true;
   for_each_element<T>(batch, item, [&](T& element) {
-    element = stored<T>(loaded(element) * factor);
-    finite &= elementwise::isfinite(loaded(element));
+    const Computed<T> product = loaded(element) * factor;
+    finite &= elementwise::isfinite(product);
+    element = stored<T>(product);
   });
   if (!finite) atomicMin(first, static_cast<unsigned long long>(batch.items[item].number));
 }
