@@ -59,7 +59,7 @@ __device__ void draw_block(const Draw& draw, uint64_t block, double (&values)[4]
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
     fill_kernel(Draw draw, int64_t first_index, int64_t count, T* out) {
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
   const int64_t block = first_index / 4 + thread;

@@ -70,7 +70,7 @@ __device__ __forceinline__ void compute_pack(const F& f, uint32_t first, uint32_
 }
 
 template <int V, class F, class Out, class... In>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
     elementwise_kernel(F f, uint32_t count, LoopExtents<1 + sizeof...(In)> loop, Out* out, const In*... in) {
   const uint64_t first = (static_cast<uint64_t>(blockIdx.x) * threads_per_block + threadIdx.x) * V;
   if (first >= count) return;

@@ -14,7 +14,7 @@ namespace {
 template <class T>
 using SumOf = std::conditional_t<std::is_floating_point_v<Computed<T>>, Computed<T>, T>;
 
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
     key_kernel(IndexValues index, int64_t count, int64_t limit, uint32_t* keys, uint32_t* positions) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
   if (i >= count) return;
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(threads_per_block)
 /// A thread for each sorted position and each of the outer x inner columns; those that begin a run of equal
 /// keys add it.
 template <class Source, class T>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
     add_kernel(const uint32_t* keys, const uint32_t* positions, const Source* source, AroundDim rows,
                int64_t limit, T* out) {
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;

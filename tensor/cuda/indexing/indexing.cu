@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(checking_threads)
 
 /// Element i of the (outer, count, inner) rows of `out`, from the table.
 template <class T>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
     select_kernel(const T* x, AroundDim table, AroundDim rows, IndexValues index, T* out) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
   if (i >= rows.outer * rows.count * rows.inner) return;
@@ -66,7 +66,7 @@ struct IndexedLoop {
 };
 
 template <class T>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
     gather_kernel(const T* x, IndexedLoop loop, IndexValues index, int64_t count, T* out) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
   if (i >= count) return;
@@ -96,7 +96,7 @@ struct Product {
 /// A thread takes a row of the index, in order: rows write different elements, and the bits do not depend on
 /// time.
 template <class T, class Combine>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
     scatter_kernel(const T* source, IndexedLoop loop, IndexValues index, int64_t rows, int64_t columns,
                    Combine combine, T* out) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;

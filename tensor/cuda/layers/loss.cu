@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(summing_threads)
 }
 
 template <class A>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
     narrow_kernel(const double* losses, int64_t count, A* out) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
   if (i < count) out[i] = static_cast<A>(losses[i]);

@@ -123,7 +123,7 @@ __global__ void input_kernel(Backward<T> call) {
 
 /// A thread per column; blockIdx.y is the group of rows. Writes the group's sums, in f64, to (groups, 2, n).
 template <class T>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
     parameter_kernel(Backward<T> call, int64_t rows_per_group, double* partials) {
   using A = Computed<T>;
   const uint32_t i = blockIdx.x * threads_per_block + threadIdx.x;
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(threads_per_block)
 }
 
 template <class A>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
     group_kernel(const double* partials, int64_t groups, uint32_t n, A* dweight, A* dbias) {
   const uint32_t i = blockIdx.x * threads_per_block + threadIdx.x;
   if (i >= n) return;

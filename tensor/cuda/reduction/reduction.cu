@@ -154,7 +154,7 @@ __device__ A parameter_of(const Job<A>& job, const T* x, uint32_t result) {
 
 /// blockDim.x threads to a result, blockDim.y results to a block; gridDim.y segments.
 template <Pass P, class T, class A>
-__global__ void __launch_bounds__(threads_per_block) reduce_rows(Job<A> job, const T* x) {
+__global__ void __launch_bounds__(threads_per_block, min_blocks) reduce_rows(Job<A> job, const T* x) {
   __shared__ PartialOf<A> values[threads_per_block];
   const uint32_t result = blockIdx.x * blockDim.y + threadIdx.y, segment = blockIdx.y;
   PartialOf<A>* row = values + threadIdx.y * blockDim.x;
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(threads_per_block) reduce_rows(Job<A> job, con
 
 /// blockDim.x neighbouring results to a block, blockDim.y threads to each; gridDim.y segments.
 template <Pass P, class T, class A>
-__global__ void __launch_bounds__(threads_per_block) reduce_columns(Job<A> job, const T* x) {
+__global__ void __launch_bounds__(threads_per_block, min_blocks) reduce_columns(Job<A> job, const T* x) {
   __shared__ PartialOf<A> values[threads_per_block];
   const uint32_t result = blockIdx.x * blockDim.x + threadIdx.x, segment = blockIdx.y;
   const bool exists = result < job.layout.results;
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(threads_per_block) reduce_columns(Job<A> job, 
 
 /// The segments of each result, in order.
 template <Pass P, class T, class A>
-__global__ void __launch_bounds__(threads_per_block) combine_segments(Job<A> job, const T* x) {
+__global__ void __launch_bounds__(threads_per_block, min_blocks) combine_segments(Job<A> job, const T* x) {
   const uint64_t result = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (result >= job.layout.results) return;
   const PartialOf<A>* partials = job.partials + result * job.segments;

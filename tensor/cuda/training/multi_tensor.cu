@@ -76,7 +76,7 @@ struct Larger {
 
 /// |x|^p of every element, added up by block, in f64; the largest |x| for p = infinity.
 template <class T>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
     power_kernel(const __grid_constant__ Batch batch, double p, double* partials) {
   __shared__ double scratch[32];
   double sum = 0;
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(threads_per_block)
 }
 
 /// A block for each tensor adds its blocks' sums.
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
     power_total_kernel(const __grid_constant__ Batch batch, double p, const double* partials, double* sums) {
   __shared__ double scratch[32];
   double sum = 0;
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(threads_per_block)
 /// Multiplies by the factor, which is read on the device; the number of the first tensor with a product that
 /// is not finite goes to `first`, as an unsigned number, of which none is the largest.
 template <class T>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
     scale_kernel(const __grid_constant__ Batch batch, const double* on_device, double on_host,
                  unsigned long long* first) {
   const Computed<T> factor = static_cast<Computed<T>>(on_device != nullptr ? *on_device : on_host);
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(threads_per_block)
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
     clamp_kernel(const __grid_constant__ Batch batch, double limit) {
   const Computed<T> bound = static_cast<Computed<T>>(limit);
   for_each_element<T>(batch, batch.item_of(blockIdx.x), [&](T& element) {

@@ -80,7 +80,7 @@ __device__ __forceinline__ T& state_element(void* state, int64_t i, T& unused) {
 }
 
 template <class Rule, unsigned variant, class T, class G, int... k>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
     update_kernel(const __grid_constant__ Batch<Rule> batch, std::integer_sequence<int, k...>) {
   __shared__ typename Rule::template Step<T> step;
   __shared__ T clip;
