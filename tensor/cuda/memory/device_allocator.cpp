@@ -25,13 +25,14 @@ struct Waiting {
   std::vector<Event> ends;  ///< of each of those streams
 };
 
-/// Says to the simulated card that the bytes belong to another user from now on: a read of what the last one
-/// left is a finding. Does nothing on a card.
-void forget(void* block, int64_t bytes) {
-  using Forget = void(void*, size_t);
+/// Says to the simulated card that the bytes belong to another user from here on in `stream`: a use by the
+/// last one that has not ended, and a read of what it left, are findings. Does nothing on a card.
+void forget(void* block, int64_t bytes, cudaStream_t stream) {
+  using Forget = int(const void*, size_t, void*);
   static const auto function =
       is_simulated() ? reinterpret_cast<Forget*>(find_symbol("tessera_cuda_sim_forget")) : nullptr;
-  if (function != nullptr) function(block, static_cast<size_t>(bytes));
+  if (function != nullptr)
+    check(static_cast<cudaError_t>(function(block, static_cast<size_t>(bytes), stream)), "forget");
 }
 
 class DeviceAllocator {
@@ -55,7 +56,7 @@ class DeviceAllocator {
     if (block == nullptr) throw_out_of_memory(bytes);
     used_ += bytes;
     peak_used_ = std::max(peak_used_, used_);
-    forget(block->address, block->bytes);
+    forget(block->address, block->bytes, stream);
     return block->address;
   }
 
