@@ -31,6 +31,9 @@ function(tessera_compile_options target)
             --fmad=false
             --extended-lambda
             --expt-relaxed-constexpr
+            # The simulated card reads PTX from the objects, and names lines in its findings.
+            -lineinfo
+            -Xfatbin=--compress-mode=none
             $<$<BOOL:${TESSERA_WARNINGS_AS_ERRORS}>:--Werror=all-warnings>>)
   if(TESSERA_COMPILER_LAUNCHER)
     set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "${TESSERA_COMPILER_LAUNCHER}"

@@ -106,7 +106,15 @@ bool is_simulated() {
 
 void* find_symbol(const char* name) {
   Loaded& state = loaded();
-  return state.handle != nullptr ? dlsym(state.handle, name) : nullptr;
+  if (state.handle == nullptr) {
+    // A program with CUDA code of its own calls the runtime before Tessera does.
+    try {
+      load(Library::card);
+    } catch (const DeviceError&) {
+      return nullptr;
+    }
+  }
+  return dlsym(state.handle, name);
 }
 
 std::string path() {

@@ -20,7 +20,8 @@ void load(Library library);
 void require_loaded();
 /// Whether a runtime is loaded, and it is the simulated card's.
 bool is_simulated();
-/// The address of a symbol of the runtime that is loaded; null where it has none, or nothing is loaded.
+/// The address of a symbol of the runtime that is loaded, else of the system's, which is loaded now; null
+/// where there is none.
 void* find_symbol(const char* name);
 /// The path from which the runtime was loaded; empty where none was.
 std::string path();
