@@ -29,7 +29,8 @@ std::vector<FunctionParameter> Parser::parse_parameters() {
   do {
     FunctionParameter parameter;
     const std::string space = lexer_.word("a parameter");
-    if (space != ".param" && space != ".reg") lexer_.fail("expected .param or .reg, not '" + space + "'; before");
+    if (space != ".param" && space != ".reg")
+      lexer_.fail("expected .param or .reg, not '" + space + "'; before");
     while (parameter.name.empty()) {
       const std::string word = lexer_.word("a parameter's type or name");
       if (word == ".align")
@@ -109,7 +110,8 @@ void Parser::parse_body_directive(Function& function) {
     parse_file();
   } else if (directive == ".extern") {
     const Space space = space_of_directive(lexer_.word("a state space"));
-    for (Variable& variable : parse_variables(space, {.is_extern = true})) function.body.emplace_back(std::move(variable));
+    for (Variable& variable : parse_variables(space, {.is_extern = true}))
+      function.body.emplace_back(std::move(variable));
   } else if (const Space space = space_of_directive(directive); space != Space::generic) {
     for (Variable& variable : parse_variables(space, {})) function.body.emplace_back(std::move(variable));
   } else {

@@ -10,7 +10,8 @@ namespace {
 bool is_float_constant(std::string_view text) {
   if (text.size() < 3 || text[0] != '0') return false;
   const char kind = text[1];
-  return ((kind == 'f' || kind == 'F') && text.size() == 10) || ((kind == 'd' || kind == 'D') && text.size() == 18);
+  return ((kind == 'f' || kind == 'F') && text.size() == 10) ||
+         ((kind == 'd' || kind == 'D') && text.size() == 18);
 }
 
 }  // namespace

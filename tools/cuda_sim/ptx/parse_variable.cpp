@@ -26,14 +26,16 @@ std::vector<Variable> Parser::parse_variables(Space space, Linkage linkage) {
   return variables;
 }
 
-Variable Parser::parse_variable(Space space, Linkage linkage, Type type, uint32_t alignment, uint32_t elements) {
+Variable Parser::parse_variable(Space space, Linkage linkage, Type type, uint32_t alignment,
+                                uint32_t elements) {
   Variable variable;
   variable.space = space;
   variable.name = lexer_.word("a variable's name");
   variable.is_extern = linkage.is_extern;
   variable.is_visible = linkage.is_visible;
   variable.bytes = uint64_t{elements} * static_cast<uint64_t>(type_bytes(type));
-  variable.alignment = std::max<uint32_t>({alignment, 1, alignment == 0 ? static_cast<uint32_t>(variable.bytes) : 1});
+  variable.alignment =
+      std::max<uint32_t>({alignment, 1, alignment == 0 ? static_cast<uint32_t>(variable.bytes) : 1});
   uint64_t count = 1;
   bool has_open_extent = false;
   while (lexer_.accept("[")) {
@@ -47,7 +49,8 @@ Variable Parser::parse_variable(Space space, Linkage linkage, Type type, uint32_
   variable.bytes = has_open_extent ? 0 : variable.bytes * count;
   if (lexer_.accept("=")) {
     parse_initial(variable, type);
-    if (has_open_extent) variable.bytes = (variable.initial.size() + element_bytes - 1) / element_bytes * element_bytes;
+    if (has_open_extent)
+      variable.bytes = (variable.initial.size() + element_bytes - 1) / element_bytes * element_bytes;
     if (variable.initial.size() > variable.bytes)
       lexer_.fail("more initial values than '" + variable.name + "' has elements");
     variable.initial.resize(variable.bytes);
@@ -95,7 +98,8 @@ void Parser::parse_initial_value(Variable& variable, Type type, uint64_t& at) {
     at += 1;
     return;
   }
-  const uint64_t bits = value.kind == Operand::Kind::floating ? value.bits : static_cast<uint64_t>(value.value);
+  const uint64_t bits =
+      value.kind == Operand::Kind::floating ? value.bits : static_cast<uint64_t>(value.value);
   variable.initial.resize(std::max<size_t>(variable.initial.size(), at + bytes));
   for (uint32_t i = 0; i < bytes; ++i) variable.initial[at + i] = static_cast<uint8_t>(bits >> (8 * i));
   at += bytes;

@@ -40,7 +40,8 @@ Module Parser::parse() {
     } else if (directive == ".entry" || directive == ".func") {
       parse_function(directive == ".entry", linkage);
     } else if (const Space space = space_of_directive(directive); space != Space::generic) {
-      for (Variable& variable : parse_variables(space, linkage)) module_.variables.push_back(std::move(variable));
+      for (Variable& variable : parse_variables(space, linkage))
+        module_.variables.push_back(std::move(variable));
     } else if (directive == ".pragma" || directive == ".alias") {
       skip_to_semicolon();
     } else {

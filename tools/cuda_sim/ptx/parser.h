@@ -1,5 +1,5 @@
-// Tokens to a module's tree. parser.cpp reads a module, parse_function.cpp bodies, parse_operand.cpp operands,
-// parse_variable.cpp variables and their initial values.
+// Tokens to a module's tree. parser.cpp reads a module, parse_function.cpp bodies, parse_operand.cpp
+// operands, parse_variable.cpp variables and their initial values.
 #pragma once
 
 #include <map>
