@@ -1,6 +1,7 @@
 // One simulated card: memory, shadow, findings, settings.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -49,6 +50,15 @@ class Device {
   const OperationOrder& order() const { return *order_; }
   CounterTable& counters() { return *counters_; }
 
+  /// A kernel did what ends it on a card. Checks report it and go on with the other lanes; the launch ends
+  /// with the first of these codes (a cudaError_t). Thread-safe.
+  void set_fault(int code) {
+    int none = 0;
+    fault_.compare_exchange_strong(none, code);
+  }
+  /// The code since the last call, 0 for none.
+  int take_fault() { return fault_.exchange(0); }
+
  private:
   int index_;
   Settings settings_;
@@ -57,6 +67,7 @@ class Device {
   Findings* findings_;
   const OperationOrder* order_;
   std::unique_ptr<CounterTable> counters_;
+  std::atomic<int> fault_ = 0;
 };
 
 }  // namespace tessera::cuda_sim
