@@ -133,15 +133,16 @@ void execute_match(Warp& warp, const Instruction& instruction) {
   std::array<T, warp_lanes> values;
   std::memcpy(values.data(), warp.values<T>(instruction.source[0]), sizeof values);
   std::array<LaneMask, warp_lanes> equal{};
+  bool all_equal = false;
   for (LaneMask left = active; left != 0;) {
     const T value = values[static_cast<size_t>(std::countr_zero(left))];
     const LaneMask same =
         lanes_where([&](int lane) { return values[static_cast<size_t>(lane)] == value; }) & active;
     left &= ~same;
+    all_equal = all_equal || same == active;
     for (size_t lane = 0; lane < warp_lanes; ++lane)
       if ((same >> lane & 1) != 0) equal[lane] = of_all && same != active ? 0 : same;
   }
-  const bool all_equal = equal[static_cast<size_t>(std::countr_zero(active))] == active;
   write_lanes<uint32_t>(warp, instruction.destination[0],
                         [&](int lane) { return equal[static_cast<size_t>(lane)]; });
   if (of_all) write_predicate(warp, instruction.destination[1], all_equal ? all_lanes : 0);
