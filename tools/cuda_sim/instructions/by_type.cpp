@@ -23,8 +23,9 @@ void by_type(DecodeContext& context) {
 }
 
 constexpr std::array rows = {
-    OpcodeRow{"add", by_type<integer::decode_add, floating::decode_add, half::decode_add,
-                             integer::decode_add_carry_out>},
+    OpcodeRow{
+        "add",
+        by_type<integer::decode_add, floating::decode_add, half::decode_add, integer::decode_add_carry_out>},
     OpcodeRow{"sub", by_type<integer::decode_subtract, floating::decode_subtract, half::decode_subtract,
                              integer::decode_subtract_carry_out>},
     OpcodeRow{"mul", by_type<integer::decode_multiply, floating::decode_multiply, half::decode_multiply>},

@@ -28,8 +28,7 @@ void decode_same_type(DecodeContext& context, int sources, Type type, Execute ex
   Instruction& result = context.result();
   result.type = type;
   result.destination[0] = context.destination(0);
-  for (int i = 0; i < sources; ++i)
-    result.source[static_cast<size_t>(i)] = context.source(i + 1, type);
+  for (int i = 0; i < sources; ++i) result.source[static_cast<size_t>(i)] = context.source(i + 1, type);
 }
 
 }  // namespace tessera::cuda_sim

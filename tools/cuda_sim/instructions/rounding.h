@@ -41,7 +41,8 @@ class RoundingScope {
 
 /// The unsigned type of as many bits.
 template <class T>
-using BitsOf = std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>>;
+using BitsOf =
+    std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>>;
 
 /// .ftz: a subnormal becomes zero of its sign.
 inline float flush(float x) {

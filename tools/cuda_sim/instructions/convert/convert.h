@@ -17,6 +17,8 @@ Execute to_integer(Type to, Type from, Integral rounding, bool flushes);
 Execute to_float(const DecodeContext& context, Type to, Type from);
 /// To f16, bf16 and tf32 from anything.
 Execute to_small_float(const DecodeContext& context, Type to, Type from);
+/// What these expect in `immediate`: .sat, .relu, .satfinite, .ftz.
+int64_t small_float_flags(const DecodeContext& context);
 /// The packed forms: f16x2 and bf16x2 of two f32, e4m3x2 and e5m2x2 from and to f16x2.
 void decode_packed(DecodeContext& context);
 bool is_packed_form(const DecodeContext& context);

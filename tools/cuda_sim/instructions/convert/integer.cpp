@@ -18,7 +18,7 @@ constexpr auto convert_integer = [](S a) {
     if constexpr (std::is_signed_v<S> && !std::is_signed_v<D>) {
       if (a < 0) return D{0};
       return static_cast<uint64_t>(a) > std::numeric_limits<D>::max() ? std::numeric_limits<D>::max()
-                                                                     : static_cast<D>(a);
+                                                                      : static_cast<D>(a);
     } else if constexpr (!std::is_signed_v<S>) {
       constexpr auto greatest = static_cast<uint64_t>(std::numeric_limits<D>::max());
       return a > greatest ? std::numeric_limits<D>::max() : static_cast<D>(a);
@@ -67,9 +67,8 @@ constexpr auto from_float = [](S a) {
   return clamp_to_integer<D, sizeof(S) == 8, rounding>(a);
 };
 template <class D, class Format, Integral rounding>
-constexpr auto from_half = [](uint16_t a) {
-  return clamp_to_integer<D, false, rounding>(Format::to_float(a));
-};
+constexpr auto from_half =
+    [](uint16_t a) { return clamp_to_integer<D, false, rounding>(Format::to_float(a)); };
 
 template <class D, Integral rounding>
 Execute choose_source(Type from, bool flushes) {
@@ -101,7 +100,8 @@ Integral integral_rounding(const DecodeContext& context) {
 Execute between_integers(Type to, Type from, bool saturates) {
   return for_any_integer(to, [=]<class D>(D) -> Execute {
     return for_any_integer(from, [=]<class S>(S) -> Execute {
-      return saturates ? convert<D, S, convert_integer<D, S, true>> : convert<D, S, convert_integer<D, S, false>>;
+      return saturates ? convert<D, S, convert_integer<D, S, true>>
+                       : convert<D, S, convert_integer<D, S, false>>;
     });
   });
 }

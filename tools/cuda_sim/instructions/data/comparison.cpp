@@ -28,13 +28,14 @@ LaneMask combine(LaneMask compared, LaneMask c, Combination combination) {
 LaneMask combine(Warp& warp, const Instruction& instruction, LaneMask compared) {
   const auto combination = static_cast<Combination>(instruction.flags[0]);
   if (combination == Combination::none) return compared;
-  return combine(compared, read_predicate(warp, instruction.source[2], instruction.source_negated), combination);
+  return combine(compared, read_predicate(warp, instruction.source[2], instruction.source_negated),
+                 combination);
 }
 
 /// The operands a, b and, with a combination, {!}c.
 void decode_operands(DecodeContext& context, Type type) {
-  allow_modifiers(context, {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "lo",  "ls",  "hi", "hs", "equ", "neu",
-                            "ltu", "leu", "gtu", "geu", "num", "nan", "and", "or", "xor", "ftz"});
+  allow_modifiers(context, {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "lo",  "ls",  "hi", "hs",  "equ",
+                            "neu", "ltu", "leu", "gtu", "geu", "num", "nan", "and", "or", "xor", "ftz"});
   Instruction& result = context.result();
   result.type = type;
   result.source[0] = context.source(1, type);
@@ -72,8 +73,8 @@ void execute_packed_setp(Warp& warp, const Instruction& instruction) {
 void decode_setp(DecodeContext& context) {
   const Type type = context.type();
   decode_operands(context, type);
-  const Execute execute =
-      for_comparison(context, type, [&]<auto op>() -> Execute {
+  const Execute execute = for_comparison(
+      context, type, [&]<auto op>()->Execute {
         return for_reader(type, context.has("ftz"), [&]<class Reader>() -> Execute {
           if constexpr (sizeof(typename Reader::Register) == 4)
             if (is_packed(type)) return execute_packed_setp<Reader, op>;
@@ -128,8 +129,8 @@ int64_t true_value(DecodeContext& context, Type to, Type from) {
 void decode_set(DecodeContext& context) {
   const Type to = context.type(0), from = context.type(1);
   decode_operands(context, from);
-  const Execute execute =
-      for_comparison(context, from, [&]<auto op>() -> Execute {
+  const Execute execute = for_comparison(
+      context, from, [&]<auto op>()->Execute {
         return for_reader(from, context.has("ftz"), [&]<class Reader>() -> Execute {
           if constexpr (sizeof(typename Reader::Register) == 4)
             if (is_packed(from)) return execute_packed_set<Reader, op>;
@@ -167,8 +168,10 @@ void execute_slct(Warp& warp, const Instruction& instruction) {
   const T* const b = warp.values<T>(instruction.source[1]);
   const C* const c = warp.values<C>(instruction.source[2]);
   write_lanes<T>(warp, instruction.destination[0], [=](int lane) {
-    if constexpr (flushes) return flush(c[lane]) >= 0 ? a[lane] : b[lane];
-    else return c[lane] >= 0 ? a[lane] : b[lane];
+    if constexpr (flushes)
+      return flush(c[lane]) >= 0 ? a[lane] : b[lane];
+    else
+      return c[lane] >= 0 ? a[lane] : b[lane];
   });
 }
 

@@ -73,7 +73,8 @@ Execute for_reader(Type type, bool flushes, Make make) {
     case Type::bf16x2:
       return make.template operator()<HalfOperand<BFloat, uint32_t, false>>();
     default:
-      return for_integer(type, [make]<class T>(T) -> Execute { return make.template operator()<Plain<T>>(); });
+      return for_integer(type,
+                         [make]<class T>(T) -> Execute { return make.template operator()<Plain<T>>(); });
   }
 }
 

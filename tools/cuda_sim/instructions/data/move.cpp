@@ -40,9 +40,8 @@ void unpack_two(Warp& warp, const Instruction& instruction) {
   const Whole* const whole = warp.values<Whole>(instruction.source[0]);
   for (size_t i = 0; i < 2; ++i) {
     if (instruction.destination[i].is_absent()) continue;  // the sink
-    write_lanes<Part>(warp, instruction.destination[i], [=](int lane) {
-      return static_cast<Part>(whole[lane] >> (8 * sizeof(Part) * i));
-    });
+    write_lanes<Part>(warp, instruction.destination[i],
+                      [=](int lane) { return static_cast<Part>(whole[lane] >> (8 * sizeof(Part) * i)); });
   }
 }
 

@@ -1,7 +1,7 @@
 // ex2, lg2, sin, cos and tanh.approx.
 //
-// A card's results are within the bounds that the PTX ISA states, and their bits are not documented. Here they
-// are the exact value but for one rounding: computed in double to about 1e-13, in loops that vectorise.
+// A card's results are within the bounds that the PTX ISA states, and their bits are not documented. Here
+// they are the exact value but for one rounding: computed in double to about 1e-13, in loops that vectorise.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,9 @@ namespace tessera::cuda_sim::floating {
 
 /// 2^x. The fraction by the Taylor series of exp, the integer part into the exponent.
 inline double exp2_of(double x) {
-  const double bounded = x < -1000 ? -1000 : x > 1000 ? 1000 : x;  // beyond f32 in both directions; a NaN stays
+  const double bounded = x < -1000  ? -1000
+                         : x > 1000 ? 1000
+                                    : x;  // beyond f32 in both directions; a NaN stays
   const double whole = std::nearbyint(bounded);
   const double t = (bounded - whole) * 0.69314718055994530942;  // |t| <= 0.347
   double sum = 1.0 / 39916800;
@@ -36,7 +38,8 @@ inline double log2_of_normal(double x) {
       std::bit_cast<double>((exponent ^ 0x800) + std::bit_cast<uint64_t>(0x1.8p52)) - 0x1.8p52 - 2048;
   const double s = (mantissa - 1) / (mantissa + 1), s2 = s * s;  // |s| <= 0.172
   double sum = 1.0 / 19;
-  for (const double factor : {1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0})
+  for (const double factor :
+       {1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0})
     sum = std::fma(sum, s2, factor);
   return std::fma(2.88539008177792681472 * s, sum, signed_exponent);
 }

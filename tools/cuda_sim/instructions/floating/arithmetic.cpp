@@ -17,8 +17,8 @@ constexpr auto subtract = [](auto a, auto b) { return a - b; };
 constexpr auto multiply = [](auto a, auto b) { return a * b; };
 constexpr auto fused = [](auto a, auto b, auto c) { return std::fma(a, b, c); };
 constexpr auto divide = [](auto a, auto b) { return a / b; };
-/// div.approx is a * (1/b) with a b above 2^126 whose reciprocal is flushed: "for 2^126 < |b| < 2^128, if a is
-/// infinity, div.approx.f32 returns NaN, otherwise it returns 0".
+/// div.approx is a * (1/b) with a b above 2^126 whose reciprocal is flushed: "for 2^126 < |b| < 2^128, if a
+/// is infinity, div.approx.f32 returns NaN, otherwise it returns 0".
 constexpr auto divide_approximately = [](float a, float b) {
   const float magnitude = std::fabs(b);
   const bool is_flushed = magnitude > 0x1p126f && magnitude <= std::numeric_limits<float>::max();
@@ -131,7 +131,8 @@ constexpr auto of_upper_half = [](double a) {
 void decode_reciprocal(DecodeContext& context) {
   allow_modifiers(context, {"rn", "rz", "rm", "rp", "ftz", "approx"});
   if (context.type() == Type::f64 && context.has("approx"))
-    return decode_same_type(context, 1, Type::f64, execute<double, of_upper_half<reciprocal>, 1, 1, Modifiers{}>);
+    return decode_same_type(context, 1, Type::f64,
+                            execute<double, of_upper_half<reciprocal>, 1, 1, Modifiers{}>);
   decode<reciprocal, 1, 1, true>(context);
 }
 
@@ -195,8 +196,10 @@ void decode_test(DecodeContext& context) {
 }
 
 constexpr std::array rows = {
-    OpcodeRow{"rcp", decode_reciprocal},          OpcodeRow{"sqrt", decode_square_root},
-    OpcodeRow{"rsqrt", decode_reciprocal_root},   OpcodeRow{"copysign", decode_copy_sign},
+    OpcodeRow{"rcp", decode_reciprocal},
+    OpcodeRow{"sqrt", decode_square_root},
+    OpcodeRow{"rsqrt", decode_reciprocal_root},
+    OpcodeRow{"copysign", decode_copy_sign},
     OpcodeRow{"testp", decode_test},
 };
 

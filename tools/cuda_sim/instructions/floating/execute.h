@@ -81,7 +81,8 @@ Execute choose(const DecodeContext& context) {
                                  execute<T, op, sources, operations, Modifiers{true, true}>};
     const size_t row = (flushes ? 2 : 0) + (saturates ? 1 : 0);
     if constexpr (may_round) {
-      constexpr Execute directed[] = {rounded<table[0]>, rounded<table[1]>, rounded<table[2]>, rounded<table[3]>};
+      constexpr Execute directed[] = {rounded<table[0]>, rounded<table[1]>, rounded<table[2]>,
+                                      rounded<table[3]>};
       if (is_directed) return directed[row];
     }
     return table[row];

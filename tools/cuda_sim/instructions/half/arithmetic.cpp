@@ -101,8 +101,9 @@ Execute choose(Type type) {
 template <auto op, int sources, int operations = 1>
 void decode(DecodeContext& context) {
   decode_same_type(context, sources, context.type(), choose<op, sources, operations>(context.type()));
-  context.result().flags[0] = static_cast<uint8_t>(
-      (context.has("ftz") ? flushes : 0) | (context.has("sat") ? saturates : 0) | (context.has("relu") ? clamps_below : 0));
+  context.result().flags[0] =
+      static_cast<uint8_t>((context.has("ftz") ? flushes : 0) | (context.has("sat") ? saturates : 0) |
+                           (context.has("relu") ? clamps_below : 0));
 }
 
 /// neg and abs change one bit of each value.
@@ -130,11 +131,10 @@ void decode_sign(DecodeContext& context) {
   const bool flush_them = context.has("ftz");
   if (flush_them && type != Type::f16 && type != Type::f16x2) context.unknown("modifier .ftz");
   decode_same_type(context, 1, type,
-                   is_packed(type)
-                       ? (flush_them ? change_sign<Half, uint32_t, is_absolute, true>
-                                     : change_sign<Half, uint32_t, is_absolute, false>)
-                       : (flush_them ? change_sign<Half, uint16_t, is_absolute, true>
-                                     : change_sign<Half, uint16_t, is_absolute, false>));
+                   is_packed(type) ? (flush_them ? change_sign<Half, uint32_t, is_absolute, true>
+                                                 : change_sign<Half, uint32_t, is_absolute, false>)
+                                   : (flush_them ? change_sign<Half, uint16_t, is_absolute, true>
+                                                 : change_sign<Half, uint16_t, is_absolute, false>));
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ struct Half {
     const uint32_t magnitude = bits & 0x7fffffffu;
     const uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1) - (112u << 23)) >> 13;
     // Beside 0.5 a float counts in units of 2^-24, the least subnormal.
-    const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) -
-                               std::bit_cast<uint32_t>(0.5f);
+    const uint32_t subnormal =
+        std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - std::bit_cast<uint32_t>(0.5f);
     const uint32_t finite = magnitude < 0x38800000u ? subnormal : normal;
     const uint32_t rounded = magnitude >= 0x477ff000u ? 0x7c00u : finite;
     const uint32_t result = magnitude > 0x7f800000u ? 0x7fffu : rounded | (bits >> 16 & 0x8000u);

@@ -60,8 +60,10 @@ constexpr auto sum_of_differences = []<class T>(T a, T b, T c) {
 
 /// mul24 and mad24 use the lowest 24 bits of a and b, signed or not.
 constexpr auto lowest_24 = []<class T>(T a) {
-  if constexpr (std::is_signed_v<T>) return static_cast<int64_t>(static_cast<int32_t>(a << 8) >> 8);
-  else return static_cast<uint64_t>(a & 0xffffff);
+  if constexpr (std::is_signed_v<T>)
+    return static_cast<int64_t>(static_cast<int32_t>(a << 8) >> 8);
+  else
+    return static_cast<uint64_t>(a & 0xffffff);
 };
 constexpr auto low_24 = []<class T>(T a, T b) { return static_cast<T>(lowest_24(a) * lowest_24(b)); };
 constexpr auto high_24 = []<class T>(T a, T b) { return static_cast<T>(lowest_24(a) * lowest_24(b) >> 16); };
@@ -179,9 +181,8 @@ void decode_divide(DecodeContext& context) {
 void decode_absolute(DecodeContext& context) {
   allow_modifiers(context, {});
   if (!is_signed(context.type())) context.unknown("type");
-  decode_same_type(context, 1, context.type(), for_integer(context.type(), []<class T>(T) -> Execute {
-    return unary<T, absolute>;
-  }));
+  decode_same_type(context, 1, context.type(),
+                   for_integer(context.type(), []<class T>(T) -> Execute { return unary<T, absolute>; }));
 }
 
 void decode_negate(DecodeContext& context) {
@@ -229,8 +230,9 @@ void decode_multiply_24_add(DecodeContext& context) {
   const bool is_signed_type = context.type() == Type::s32, is_high = context.has("hi");
   if (!is_signed_type && context.type() != Type::u32) context.unknown("type");
   decode_same_type(context, 3, context.type(),
-                   is_signed_type ? (is_high ? ternary<int32_t, high_24_add> : ternary<int32_t, low_24_add>)
-                                  : (is_high ? ternary<uint32_t, high_24_add> : ternary<uint32_t, low_24_add>));
+                   is_signed_type
+                       ? (is_high ? ternary<int32_t, high_24_add> : ternary<int32_t, low_24_add>)
+                       : (is_high ? ternary<uint32_t, high_24_add> : ternary<uint32_t, low_24_add>));
 }
 
 /// Byte i of a register, signed or not.
@@ -282,9 +284,9 @@ void decode_dot_2(DecodeContext& context) {
 }
 
 constexpr std::array rows = {
-    OpcodeRow{"rem", decode_remainder},          OpcodeRow{"sad", decode_sum_of_differences},
-    OpcodeRow{"mul24", decode_multiply_24},      OpcodeRow{"mad24", decode_multiply_24_add},
-    OpcodeRow{"dp4a", decode_dot_4},             OpcodeRow{"dp2a", decode_dot_2},
+    OpcodeRow{"rem", decode_remainder},     OpcodeRow{"sad", decode_sum_of_differences},
+    OpcodeRow{"mul24", decode_multiply_24}, OpcodeRow{"mad24", decode_multiply_24_add},
+    OpcodeRow{"dp4a", decode_dot_4},        OpcodeRow{"dp2a", decode_dot_2},
 };
 
 }  // namespace

@@ -86,7 +86,8 @@ void extract_field(Warp& warp, const Instruction& instruction) {
 void decode_extract(DecodeContext& context) {
   allow_modifiers(context, {});
   const Type type = context.type();
-  decode_same_type(context, 3, type, for_integer(type, []<class T>(T) -> Execute { return extract_field<T>; }));
+  decode_same_type(context, 3, type,
+                   for_integer(type, []<class T>(T) -> Execute { return extract_field<T>; }));
   context.result().source[1] = context.source(2, Type::u32);
   context.result().source[2] = context.source(3, Type::u32);
 }
@@ -128,8 +129,9 @@ constexpr auto bit_mask = [](uint32_t position, uint32_t width) {
 void decode_bit_mask(DecodeContext& context) {
   allow_modifiers(context, {"clamp", "wrap"});
   if (context.type() != Type::b32) context.unknown("type");
-  decode_same_type(context, 2, Type::b32,
-                   context.has("wrap") ? binary<uint32_t, bit_mask<true>> : binary<uint32_t, bit_mask<false>>);
+  decode_same_type(
+      context, 2, Type::b32,
+      context.has("wrap") ? binary<uint32_t, bit_mask<true>> : binary<uint32_t, bit_mask<false>>);
 }
 
 /// "szext": the lowest `count` bits of a, extended by sign or zero. .clamp takes a count as at most 32, .wrap
@@ -149,10 +151,11 @@ void decode_extend(DecodeContext& context) {
   const Type type = context.type();
   decode_same_type(
       context, 2, type,
-      type == Type::s32   ? (wraps ? binary<int32_t, extend<int32_t, true>> : binary<int32_t, extend<int32_t, false>>)
-      : type == Type::u32 ? (wraps ? binary<uint32_t, extend<uint32_t, true>>
-                                   : binary<uint32_t, extend<uint32_t, false>>)
-                          : nullptr);
+      type == Type::s32
+          ? (wraps ? binary<int32_t, extend<int32_t, true>> : binary<int32_t, extend<int32_t, false>>)
+      : type == Type::u32
+          ? (wraps ? binary<uint32_t, extend<uint32_t, true>> : binary<uint32_t, extend<uint32_t, false>>)
+          : nullptr);
 }
 
 /// "fns": the position of the n-th set bit of `mask` from bit `base` on, upwards for n > 0, downwards for
@@ -174,10 +177,14 @@ void decode_find_nth(DecodeContext& context) {
 }
 
 constexpr std::array rows = {
-    OpcodeRow{"popc", decode_count<population>}, OpcodeRow{"clz", decode_count<leading_zeros>},
-    OpcodeRow{"bfind", decode_find},             OpcodeRow{"brev", decode_reverse},
-    OpcodeRow{"bfe", decode_extract},            OpcodeRow{"bfi", decode_insert},
-    OpcodeRow{"bmsk", decode_bit_mask},          OpcodeRow{"szext", decode_extend},
+    OpcodeRow{"popc", decode_count<population>},
+    OpcodeRow{"clz", decode_count<leading_zeros>},
+    OpcodeRow{"bfind", decode_find},
+    OpcodeRow{"brev", decode_reverse},
+    OpcodeRow{"bfe", decode_extract},
+    OpcodeRow{"bfi", decode_insert},
+    OpcodeRow{"bmsk", decode_bit_mask},
+    OpcodeRow{"szext", decode_extend},
     OpcodeRow{"fns", decode_find_nth},
 };
 

@@ -1,5 +1,5 @@
-// PTX ISA, "Extended-Precision Integer Arithmetic Instructions": add.cc, addc, sub.cc, subc, mad.cc, madc. The
-// carry flag is one bit a lane of the warp.
+// PTX ISA, "Extended-Precision Integer Arithmetic Instructions": add.cc, addc, sub.cc, subc, mad.cc, madc.
+// The carry flag is one bit a lane of the warp.
 #include <array>
 
 #include "tools/cuda_sim/instructions/decoding.h"

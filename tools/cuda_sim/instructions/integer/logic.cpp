@@ -28,8 +28,9 @@ void decode_logic(DecodeContext& context) {
   allow_modifiers(context, {});
   const Type type = context.type();
   decode_same_type(context, 2, type,
-                   type == Type::pred ? combine_predicates<op>
-                                      : for_bits(type_bytes(type), []<class T>(T) -> Execute { return binary<T, op>; }));
+                   type == Type::pred
+                       ? combine_predicates<op>
+                       : for_bits(type_bytes(type), []<class T>(T) -> Execute { return binary<T, op>; }));
 }
 
 void invert_predicate(Warp& warp, const Instruction& instruction) {
@@ -62,8 +63,10 @@ void execute_lop3(Warp& warp, const Instruction& instruction) {
   for (uint32_t i = 0; i < 8; ++i) chosen[i] = (instruction.immediate >> i & 1) != 0 ? ~0u : 0;
   write_lanes<uint32_t>(warp, instruction.destination[0], [=](int lane) {
     const uint32_t x = a[lane], y = b[lane], z = c[lane];
-    const uint32_t with_x = (y & z & chosen[7]) | (y & ~z & chosen[6]) | (~y & z & chosen[5]) | (~y & ~z & chosen[4]);
-    const uint32_t without = (y & z & chosen[3]) | (y & ~z & chosen[2]) | (~y & z & chosen[1]) | (~y & ~z & chosen[0]);
+    const uint32_t with_x =
+        (y & z & chosen[7]) | (y & ~z & chosen[6]) | (~y & z & chosen[5]) | (~y & ~z & chosen[4]);
+    const uint32_t without =
+        (y & z & chosen[3]) | (y & ~z & chosen[2]) | (~y & z & chosen[1]) | (~y & ~z & chosen[0]);
     return (x & with_x) | (~x & without);
   });
 }

@@ -7,11 +7,11 @@ namespace tessera::cuda_sim {
 
 namespace {
 
-constexpr std::array<std::string_view, 9> spaces = {"global",        "shared",       "shared::cta",
-                                                    "local",         "param",        "param::entry",
-                                                    "param::func",   "const",        "shared::cluster"};
-constexpr std::array<std::string_view, 11> orders = {"weak",    "volatile", "relaxed", "acquire", "release", "acq_rel",
-                                                    "sc",      "cta",      "cluster", "gpu",     "sys"};
+constexpr std::array<std::string_view, 9> spaces = {"global",      "shared", "shared::cta",
+                                                    "local",       "param",  "param::entry",
+                                                    "param::func", "const",  "shared::cluster"};
+constexpr std::array<std::string_view, 11> orders = {
+    "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "cta", "cluster", "gpu", "sys"};
 /// Cache operators and eviction priorities: what they say is about time.
 constexpr std::array<std::string_view, 8> hints = {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc"};
 

@@ -39,10 +39,11 @@ void decode_cvta(DecodeContext& context) {
 void execute_isspacep(Warp& warp, const Instruction& instruction) {
   const auto* const a = warp.values<uint64_t>(instruction.source[0]);
   const auto window = static_cast<uint64_t>(instruction.immediate);
-  const LaneMask result =
-      instruction.flags[0] != 0
-          ? lanes_where([=](int lane) { return a[lane] - shared_window >= 3 * (local_window - shared_window); })
-          : lanes_where([=](int lane) { return a[lane] - window < window_bytes; });
+  const LaneMask result = instruction.flags[0] != 0
+                              ? lanes_where([=](int lane) {
+                                  return a[lane] - shared_window >= 3 * (local_window - shared_window);
+                                })
+                              : lanes_where([=](int lane) { return a[lane] - window < window_bytes; });
   write_predicate(warp, instruction.destination[0], result);
 }
 
@@ -87,9 +88,9 @@ void decode_discard(DecodeContext& context) {
 }
 
 constexpr std::array rows = {
-    OpcodeRow{"cvta", decode_cvta},           OpcodeRow{"isspacep", decode_isspacep},
-    OpcodeRow{"prefetch", decode_prefetch},   OpcodeRow{"prefetchu", decode_prefetch},
-    OpcodeRow{"discard", decode_discard},     OpcodeRow{"applypriority", decode_prefetch},
+    OpcodeRow{"cvta", decode_cvta},         OpcodeRow{"isspacep", decode_isspacep},
+    OpcodeRow{"prefetch", decode_prefetch}, OpcodeRow{"prefetchu", decode_prefetch},
+    OpcodeRow{"discard", decode_discard},   OpcodeRow{"applypriority", decode_prefetch},
 };
 
 }  // namespace

@@ -29,8 +29,8 @@ void decode_membar(DecodeContext& context) {
 // and textures, and clusters' barriers: nothing here.
 void decode_fence(DecodeContext& context) {
   if (context.has("proxy") || context.has("mbarrier_init")) {
-    allow_memory_modifiers(context, {"proxy", "async", "alias", "mbarrier_init", "async::generic", "sync_restrict::shared::cta",
-                                     "sync_restrict::shared::cluster"});
+    allow_memory_modifiers(context, {"proxy", "async", "alias", "mbarrier_init", "async::generic",
+                                     "sync_restrict::shared::cta", "sync_restrict::shared::cluster"});
     context.result().flow = Flow::nothing;
     return;
   }

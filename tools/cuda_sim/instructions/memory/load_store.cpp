@@ -91,8 +91,10 @@ void store(Warp& warp, const Instruction& instruction) {
   std::array<const Register*, elements> in;
   for (size_t i = 0; i < elements; ++i) in[i] = warp.values<Register>(instruction.source[1 + i]);
   const auto narrow = [](Register value) {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(value);
-    else return value;
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(value);
+    else
+      return value;
   };
   if (is_one_run(host, reached, access.bytes)) {
     auto* const to = reinterpret_cast<T*>(host[0]);
@@ -160,10 +162,11 @@ void decode_load(DecodeContext& context) {
     result.destination[static_cast<size_t>(i)] =
         context.vector_size(0) == 0 ? context.destination(0) : context.destination_element(0, i);
   const int elements = result.elements;
-  set_execute(context, for_widths(result.type, value_bytes(context, 0), true, [&]<class T, class Register>() -> Execute {
-                if (elements == 4) return load<T, Register, 4>;
-                return elements == 2 ? load<T, Register, 2> : load<T, Register, 1>;
-              }));
+  set_execute(context, for_widths(result.type, value_bytes(context, 0), true,
+                                  [&]<class T, class Register>() -> Execute {
+                                    if (elements == 4) return load<T, Register, 4>;
+                                    return elements == 2 ? load<T, Register, 2> : load<T, Register, 1>;
+                                  }));
 }
 
 void decode_store(DecodeContext& context) {

@@ -60,12 +60,14 @@ void execute_shuffle(Warp& warp, const Instruction& instruction) {
   alignas(64) std::array<uint32_t, warp_lanes> inside;
   for (int lane = 0; lane < warp_lanes; ++lane) {
     bool is_inside = false;
-    sources[static_cast<size_t>(lane)] = static_cast<uint32_t>(source_lane<mode>(lane, b[lane], c[lane], is_inside));
+    sources[static_cast<size_t>(lane)] =
+        static_cast<uint32_t>(source_lane<mode>(lane, b[lane], c[lane], is_inside));
     inside[static_cast<size_t>(lane)] = is_inside ? 1 : 0;
   }
   if (active != all_lanes) {
     const LaneMask absent =
-        lanes_where([&](int lane) { return (active >> sources[static_cast<size_t>(lane)] & 1) == 0; }) & active;
+        lanes_where([&](int lane) { return (active >> sources[static_cast<size_t>(lane)] & 1) == 0; }) &
+        active;
     if (absent != 0) {
       report_absent_lane(warp, instruction, absent);
       for (size_t lane = 0; lane < warp_lanes; ++lane)
@@ -74,9 +76,8 @@ void execute_shuffle(Warp& warp, const Instruction& instruction) {
   }
   const LaneMask in_segment = lanes_where([&](int lane) { return inside[static_cast<size_t>(lane)] != 0; });
   if (!instruction.destination[0].is_absent())
-    write_lanes<uint32_t>(warp, instruction.destination[0], [&](int lane) {
-      return values[sources[static_cast<size_t>(lane)]];
-    });
+    write_lanes<uint32_t>(warp, instruction.destination[0],
+                          [&](int lane) { return values[sources[static_cast<size_t>(lane)]]; });
   write_predicate(warp, instruction.destination[1], in_segment);
 }
 
@@ -238,9 +239,9 @@ void decode_elect(DecodeContext& context) {
 }
 
 constexpr std::array rows = {
-    OpcodeRow{"shfl", decode_shuffle},  OpcodeRow{"vote", decode_vote},
-    OpcodeRow{"match", decode_match},   OpcodeRow{"redux", decode_redux},
-    OpcodeRow{"elect", decode_elect},   OpcodeRow{"activemask", decode_active_mask},
+    OpcodeRow{"shfl", decode_shuffle}, OpcodeRow{"vote", decode_vote},
+    OpcodeRow{"match", decode_match},  OpcodeRow{"redux", decode_redux},
+    OpcodeRow{"elect", decode_elect},  OpcodeRow{"activemask", decode_active_mask},
 };
 
 }  // namespace

@@ -33,8 +33,8 @@ void decode_nothing(DecodeContext& context) {
 }
 
 constexpr std::array rows = {
-    OpcodeRow{"trap", decode_trap},        OpcodeRow{"brkpt", decode_trap},
-    OpcodeRow{"pmevent", decode_nothing},  OpcodeRow{"griddepcontrol", decode_nothing},
+    OpcodeRow{"trap", decode_trap},         OpcodeRow{"brkpt", decode_trap},
+    OpcodeRow{"pmevent", decode_nothing},   OpcodeRow{"griddepcontrol", decode_nothing},
     OpcodeRow{"nanosleep", decode_nothing}, OpcodeRow{"setmaxnreg", decode_nothing},
 };
 
