@@ -25,6 +25,9 @@ class Arguments {
   uint64_t at_;
 };
 
+// A kernel's format is no literal; its conversion fits `value`.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
 template <class T>
 void append(std::string& out, const std::string& specification, T value) {
   const int bytes = std::snprintf(nullptr, 0, specification.c_str(), value);
@@ -34,6 +37,7 @@ void append(std::string& out, const std::string& specification, T value) {
   std::snprintf(out.data() + begin, static_cast<size_t>(bytes) + 1, specification.c_str(), value);
   out.pop_back();
 }
+#pragma GCC diagnostic pop
 
 void append_argument(std::string& out, std::string specification, const ThreadMemory& memory,
                      Arguments& arguments) {

@@ -41,40 +41,6 @@ void decode_return(StatementContext& context) {
   context.result().target = frame.end;
 }
 
-// Parallel Synchronization and Communication Instructions: bar.warp.sync
-void decode_warp_barrier(StatementContext& context) {
-  context.result().flow = Flow::named_lanes;
-  context.result().source[3] = context.source(0, Type::u32);
-}
-
-// Parallel Synchronization and Communication Instructions: bar, barrier
-void decode_barrier(StatementContext& context) {
-  if (context.has("warp")) return decode_warp_barrier(context);
-  if (context.has("cluster")) context.unknown("barriers of clusters are not known");
-  Instruction& result = context.result();
-  result.flow = Flow::barrier;
-  result.flags[0] = context.opcode() == "barrier" && !context.has("aligned") ? 1 : 0;
-  const bool reduces = context.has("red");
-  int at = 0;
-  if (reduces) {
-    result.barrier = context.has("popc")  ? BarrierKind::count
-                     : context.has("and") ? BarrierKind::all
-                     : context.has("or")  ? BarrierKind::any
-                                         : (context.unknown("the reduction is not known"), BarrierKind::sync);
-    result.destination[0] = context.destination(at++);
-  } else {
-    if (!context.has("sync") && !context.has("arrive")) context.unknown("neither sync, arrive nor red");
-    result.barrier = context.has("arrive") ? BarrierKind::arrive : BarrierKind::sync;
-  }
-  result.source[0] = context.source(at++, Type::u32);
-  const int last = context.operand_count() - (reduces ? 1 : 0);
-  if (at < last) result.source[1] = context.source(at++, Type::u32);
-  if (reduces) {
-    result.source_negated = context.is_negated(at);
-    result.source[2] = context.source(at, Type::pred);
-  }
-}
-
 // Control Flow Instructions: call, of a function that the device has itself
 void decode_device_call(StatementContext& context) {
   const CallOperands call = call_operands(context.statement(), context.state().program->name);
@@ -90,7 +56,7 @@ bool decode_clock(StatementContext& context) {
   if (context.operand_count() != 2 || context.operand(1).kind != ptx::Operand::Kind::name) return false;
   const std::string& name = context.operand(1).name;
   if (name[0] != '%') return false;
-  const Execute execute = clock_register(name, type_bytes(context.type()));
+  const Execute execute = clock_register(name, type_bytes(context.type(0)));
   if (execute == nullptr) return false;
   context.result().execute = execute;
   context.result().destination[0] = context.destination(0);
@@ -114,8 +80,6 @@ bool decode_control_flow(StatementContext& context) {
     decode_return(context);
   } else if (opcode == "exit") {
     result.flow = Flow::exit;
-  } else if (opcode == "bar" || opcode == "barrier") {
-    decode_barrier(context);
   } else if (opcode == "call") {
     decode_device_call(context);
   } else {

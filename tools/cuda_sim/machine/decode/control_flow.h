@@ -1,4 +1,4 @@
-// Instructions that the machine itself carries out: jumps, ends, barriers, calls of the device's own
+// Instructions that the machine itself carries out: jumps, ends, calls of the device's own
 // functions.
 #pragma once
 
