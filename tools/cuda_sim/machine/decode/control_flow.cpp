@@ -41,6 +41,46 @@ void decode_return(StatementContext& context) {
   context.result().target = frame.end;
 }
 
+// Parallel Synchronization and Communication Instructions: bar.warp.sync
+void decode_warp_barrier(StatementContext& context) {
+  context.result().flow = Flow::named_lanes;
+  context.result().source[3] = context.source(0, Type::u32);
+}
+
+BarrierKind reduction_kind(const StatementContext& context) {
+  if (context.has("popc")) return BarrierKind::count;
+  if (context.has("and")) return BarrierKind::all;
+  if (!context.has("or")) context.unknown("the reduction is not known");
+  return BarrierKind::any;
+}
+
+// Parallel Synchronization and Communication Instructions: bar, barrier
+void decode_barrier(StatementContext& context) {
+  if (context.has("warp")) return decode_warp_barrier(context);
+  if (context.has("cluster")) context.unknown("barriers of clusters are not known");
+  Instruction& result = context.result();
+  result.flow = Flow::barrier;
+  result.flags[0] = context.opcode() == "barrier" && !context.has("aligned") ? 1 : 0;
+  const bool reduces = context.has("red");
+  int at = 0;
+  if (reduces) {
+    result.barrier = reduction_kind(context);
+    result.destination[0] = context.destination(at++);
+  } else {
+    if (!context.has("sync") && !context.has("arrive")) context.unknown("neither sync, arrive nor red");
+    result.barrier = context.has("arrive") ? BarrierKind::arrive : BarrierKind::sync;
+  }
+  result.source[0] = context.source(at++, Type::u32);
+  const int last = context.operand_count() - (reduces ? 1 : 0);
+  if (at < last) result.source[1] = context.source(at++, Type::u32);
+  if (result.barrier == BarrierKind::arrive && result.source[1].is_absent())
+    context.unknown("bar.arrive needs a count of threads");
+  if (reduces) {
+    result.source_negated = context.is_negated(at);
+    result.source[2] = context.source(at, Type::pred);
+  }
+}
+
 // Control Flow Instructions: call, of a function that the device has itself
 void decode_device_call(StatementContext& context) {
   const CallOperands call = call_operands(context.statement(), context.state().program->name);
@@ -80,6 +120,8 @@ bool decode_control_flow(StatementContext& context) {
     decode_return(context);
   } else if (opcode == "exit") {
     result.flow = Flow::exit;
+  } else if (opcode == "bar" || opcode == "barrier") {
+    decode_barrier(context);
   } else if (opcode == "call") {
     decode_device_call(context);
   } else {
