@@ -19,7 +19,7 @@ struct OperationMark {
 
   static constexpr uint32_t several_bit = 1u << 31, strong_bit = 1u << 30;
   static constexpr OperationMark of(Operation operation, bool is_strong) {
-    return {operation | (is_strong ? strong_bit : 0)};
+    return {operation | (is_strong || operation == 0 ? strong_bit : 0)};  // 0: before all, yet not none
   }
   bool operator==(const OperationMark&) const = default;
   bool is_none() const { return bits == 0; }
