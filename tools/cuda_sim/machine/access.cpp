@@ -202,9 +202,60 @@ std::pair<Space, uint64_t> resolve(uint64_t address) {
   return {Space::global, address};
 }
 
+/// Whether every lane's bytes are aligned and inside [begin, end). Without a branch, so that it is
+/// vectorised.
+bool all_fit(const Access& access, uint64_t begin, uint64_t end) {
+  if (end - begin < access.bytes) return false;
+  const uint64_t last = end - begin - access.bytes, low_bits = access.bytes - 1;
+  uint64_t wrong = 0;
+  for (size_t lane = 0; lane < warp_lanes; ++lane) {
+    const uint64_t offset = access.address[lane] - begin;
+    wrong |= (access.address[lane] & low_bits) | (offset > last ? 1 : 0);
+  }
+  return wrong == 0;
+}
+
+/// The allocation of the first lane's address, which is mostly that of the warp's last access.
+const Warp::LiveRange& range_of(Warp& warp, const DeviceMemory& memory, uint64_t address) {
+  Warp::LiveRange& range = warp.last_range;
+  const uint64_t generation = memory.generation();
+  if (range.generation == generation && address - range.begin < range.end - range.begin) return range;
+  const DeviceMemory::Range found = memory.live_range(address);
+  range = {found.begin, found.end, generation};
+  return range;
+}
+
+/// What nearly every access is: all lanes, in global or shared memory, with nothing wrong. False where it is
+/// not.
+bool access_at_once(Warp& warp, const Instruction& instruction, const Access& access, HostPointers& host) {
+  if (access.lanes != all_lanes) return false;
+  Block& block = warp.block();
+  Device& device = block.device();
+  uint64_t to_host = 0;  // from an address to the host's
+  if (access.space == Space::global || access.space == Space::constant) {
+    const Warp::LiveRange& range = range_of(warp, device.memory(), access.address[0]);
+    if (range.end == 0 || !all_fit(access, range.begin, range.end)) return false;
+    if (device.settings().counts) count_global_access(block.counters(), access);
+    device.shadow().access(warp, instruction, access);
+  } else if (access.space == Space::shared) {
+    const std::span<std::byte> memory = block.shared_memory();
+    if (!all_fit(access, shared_begin, shared_begin + memory.size())) return false;
+    if (device.settings().counts) count_shared_access(block.counters(), access);
+    block.shared_shadow().access(warp, instruction, access);
+    to_host = reinterpret_cast<uint64_t>(memory.data()) - shared_begin;
+  } else {
+    return false;
+  }
+  if (device.settings().counts && access.is_atomic) block.counters().atomics += warp_lanes;
+  for (size_t lane = 0; lane < warp_lanes; ++lane)
+    host[lane] = reinterpret_cast<std::byte*>(access.address[lane] + to_host);
+  return true;
+}
+
 }  // namespace
 
 LaneMask access_memory(Warp& warp, const Instruction& instruction, const Access& access, HostPointers& host) {
+  if (access_at_once(warp, instruction, access, host)) return all_lanes;
   host.fill(nullptr);
   if (access.space != Space::generic) {
     Access one = access;
