@@ -1,6 +1,7 @@
 // What the checks report.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -51,7 +52,12 @@ class Findings {
   /// Counts a finding; the first one of a check and an instruction is kept with its text and, where `prints`,
   /// written to stderr: this library stands in place of compute-sanitizer.
   void add(Check check, std::string message, const Site& site);
-  bool is_on(Check check) const { return (on_ >> static_cast<int>(check) & 1) != 0; }
+  /// Counts one more of a finding that is known already; false where it is not, and `add` has to be called.
+  /// Spares the text of a finding that comes a million times.
+  bool add_again(Check check, const Site& site);
+  bool is_on(Check check) const {
+    return (on_.load(std::memory_order_relaxed) >> static_cast<int>(check) & 1) != 0;
+  }
   void switch_on(Check check, bool on);
   /// "all", "none", "all,-shared-race", "bounds,leak". Throws std::invalid_argument that lists the names.
   void switch_by_text(std::string_view text);
@@ -64,7 +70,7 @@ class Findings {
   mutable std::mutex mutex_;
   std::map<std::string, Finding> findings_;
   uint64_t count_ = 0;
-  uint32_t on_ = ~0u;
+  std::atomic<uint32_t> on_ = ~0u;
 };
 
 }  // namespace tessera::cuda_sim
