@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tools/cuda_sim/checks/access_counts.h"
+#include "tools/cuda_sim/checks/address_text.h"
 #include "tools/cuda_sim/checks/shadow.h"
 #include "tools/cuda_sim/checks/site.h"
 #include "tools/cuda_sim/machine/block.h"
@@ -25,23 +26,6 @@ inline void for_lanes(LaneMask lanes, Body body) {
   } else {
     for (; lanes != 0; lanes &= lanes - 1) body(static_cast<size_t>(std::countr_zero(lanes)));
   }
-}
-
-std::string hex(uint64_t value) {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  do {
-    text.insert(text.begin(), digits[value & 15]);
-    value >>= 4;
-  } while (value != 0);
-  return "0x" + text;
-}
-
-std::string verb(const Access& access) {
-  return (access.is_read && access.is_write ? "atomic access of "
-          : access.is_write                 ? "write of "
-                                            : "read of ") +
-         std::to_string(access.bytes) + " bytes";
 }
 
 /// One access of one warp that has a state space.
@@ -101,7 +85,7 @@ void Way::keep_aligned() {
       return;
     }
     report(Check::alignment, lane,
-           verb(access_) + " at " + hex(access_.address[lane]) + ", which is no multiple of them");
+           describe_access(access_) + " at " + hex(access_.address[lane]) + ", which is no multiple of them");
     device_.set_fault(misaligned_address);
   });
 }
@@ -112,27 +96,26 @@ void Way::report_global(size_t lane) {
   device_.set_fault(illegal_address);
   if (!memory.contains(address)) {
     report(Check::bounds, lane,
-           verb(access_) + (address < 4096 ? ": a null pointer: " : ": a host pointer: ") + hex(address) +
-               " is no address of the device");
+           describe_access(access_) + (address < 4096 ? ": a null pointer: " : ": a host pointer: ") +
+               hex(address) + " is no address of the device");
     return;
   }
   const auto nearest = memory.find(address);
   if (!nearest) {
-    report(Check::bounds, lane, verb(access_) + " at " + hex(address) + ", before every allocation");
+    report(Check::bounds, lane,
+           describe_access(access_) + " at " + hex(address) + ", before every allocation");
     return;
   }
   const uint64_t offset = address - nearest->address;
-  const std::string allocation = "allocation " + std::to_string(nearest->number) + " (" + nearest->name +
-                                 ", " + std::to_string(nearest->bytes) + " bytes at " +
-                                 hex(nearest->address) + ")";
+  const std::string allocation = describe(*nearest);
   if (!nearest->is_live && offset < nearest->bytes) {
     report(Check::use_after_free, lane,
-           verb(access_) + " at offset " + std::to_string(offset) + " of " + allocation + ", which " +
-               device_.order().describe(nearest->freed_by) + " freed");
+           describe_access(access_) + " at offset " + std::to_string(offset) + " of " + allocation +
+               ", which " + device_.order().describe(nearest->freed_by) + " freed");
     return;
   }
   report(Check::bounds, lane,
-         verb(access_) + " at " + hex(address) + ", " +
+         describe_access(access_) + " at " + hex(address) + ", " +
              (offset < nearest->bytes
                   ? std::to_string(offset + access_.bytes - nearest->bytes) + " bytes over the end of "
                   : std::to_string(offset - nearest->bytes) + " bytes past the end of ") +
@@ -159,8 +142,8 @@ void Way::keep_inside(uint64_t begin, uint64_t end, const char* what) {
   if (good == access_.lanes) return;
   for_lanes(access_.lanes & ~good, [&](size_t lane) {
     report(Check::bounds, lane,
-           verb(access_) + " at " + hex(access_.address[lane]) + " of " + what + " memory, which is [" +
-               hex(begin) + ", " + hex(end) + ")");
+           describe_access(access_) + " at " + hex(access_.address[lane]) + " of " + what +
+               " memory, which is [" + hex(begin) + ", " + hex(end) + ")");
     device_.set_fault(illegal_address);
   });
   access_.lanes = good;
