@@ -34,8 +34,8 @@ inline bool is_block_scope(AccessKind kind) {
 
 struct SetEntry {
   Stamp stamp;
-  LaneMask lanes = 0;  ///< where the stamp cannot say which ones; 0: as the stamp says
-  AccessKind kind = AccessKind::plain_read;
+  LaneMask lanes;  ///< where the stamp cannot say which ones; 0: as the stamp says
+  AccessKind kind;
   bool operator==(const SetEntry&) const = default;
   LaneMask lanes_at(uint64_t address) const { return lanes != 0 ? lanes : stamp.lanes(address); }
 };
