@@ -54,8 +54,9 @@ class Parametrization : public Module {
 
 /// Replaces the module's own parameter `name` by what `make` makes of it. It keeps its values, up to the
 /// rounding of the function. In a call of the module its member, such as `linear.weight`, is the computed
-/// Variable; between calls it is undefined. Calls from several threads run one after another. An optimizer
-/// made before has the old parameter: make it afterwards. `nn::clone` copies parametrisations.
+/// Variable; between calls it is undefined. Calls from several threads run one after another;
+/// no other thread lists its parameters meanwhile. An optimizer made before has the old parameter: make it
+/// afterwards. `nn::clone` copies parametrisations.
 /// Throws ValueError where the module has no such parameter; ConfigError where it is parametrised already, is
 /// tied to another one or has a master, and for a module that is sharded, that is a part of a stage, or that
 /// has no `forward`.
