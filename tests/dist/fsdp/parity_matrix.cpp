@@ -90,6 +90,8 @@ const std::vector<ParityCase>& parity_cases() {
       {.name = "frozen convolutions", .model = convolution_model(true), .max_norm = 0.1},
       {.name = "encoder", .model = encoder_model(false), .max_norm = 0.1},
       {.name = "encoder, checkpointed", .model = encoder_model(true), .accumulate = Accumulate::communicate},
+      {.name = "normed", .model = normed_model(), .max_norm = 0.1},
+      {.name = "normed, no_sync", .model = normed_model(), .accumulate = Accumulate::no_sync},
   };
   return cases;
 }

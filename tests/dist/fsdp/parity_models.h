@@ -59,4 +59,7 @@ ModelMaker convolution_model(bool frozen_backbone);
 /// An encoder classifier of two layers; with `checkpointed` its layers run again in backward.
 ModelMaker encoder_model(bool checkpointed);
 
+/// Three layers, each a unit: with weight norm, with spectral norm, and checkpointed with both.
+ModelMaker normed_model();
+
 }  // namespace tessera::test
