@@ -33,11 +33,12 @@ int64_t window_count(const char* where, const WindowSizes& s, bool ceil_mode) {
   require<ValueError>(s.padding >= 0 && 2 * s.padding <= s.span(), where,
                       ": expected a padding of at least 0 and at most half of the kernel's extent ", s.span(),
                       ", got ", s.padding);
-  const int64_t free = s.extent + 2 * s.padding - s.span();
+  // With `ceil_mode` a window may end behind the padding, by less than the stride.
+  const int64_t free = s.extent + 2 * s.padding - s.span() + (ceil_mode ? s.stride - 1 : 0);
   require<ShapeError>(free >= 0, where, ": expected a window of at most the padded extent ", s.extent,
                       " + 2 * ", s.padding, ", got a kernel of ", s.kernel, " with dilation ", s.dilation,
                       ", which spans ", s.span());
-  int64_t count = (free + (ceil_mode ? s.stride - 1 : 0)) / s.stride + 1;
+  int64_t count = free / s.stride + 1;
   if (ceil_mode && (count - 1) * s.stride >= s.extent + s.padding) --count;  // it would begin in the padding
   return count;
 }
