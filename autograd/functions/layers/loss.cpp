@@ -14,7 +14,6 @@
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/elementwise/ternary.h"
-#include "tensor/ops/elementwise/unary.h"
 #include "tensor/ops/layers/loss.h"
 #include "tensor/ops/reduction.h"
 
@@ -38,9 +37,9 @@ Variable composed_backward(const Variable& logits, const Tensor& targets, const 
   if (o.reduction == LossReduction::mean) scale = scale / Variable(ops::cast(divisor, type));
   if (o.reduction == LossReduction::none) scale = unsqueeze(scale, -1);
   const Variable total = ops::sum(c, {-1}, true);
-  const Variable gradient = cast(scale * (total * softmax(logits, -1) - Variable(c)), type);
   // Where no target counts the scale is infinite, and a gradient of 0 would be NaN.
-  return masked_fill(gradient, ops::logical_not(counted.unsqueeze(-1)), 0);
+  scale = where(counted.unsqueeze(-1), scale, Scalar(0));
+  return cast(scale * (total * softmax(logits, -1) - Variable(c)), type);
 }
 
 }  // namespace
