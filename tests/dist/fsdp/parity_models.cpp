@@ -175,6 +175,9 @@ struct TinyLstm : ParityModel {
                                           .batch_first = true,
                                           .proj_size = 3});
   nn::Linear& out = add<nn::Linear>("out", {.in = C, .out = C, .weight_init = init::normal(0.4)});
+  explicit TinyLstm(bool checkpointed) {
+    if (checkpointed) nn::checkpoint_every<nn::LSTM>(*this);
+  }
   Variable forward(const Variable& x, const Tensor&, int64_t) override {
     const Variable steps = reshape(x, {x.size(0), 2, C / 2});  // (B, T, I)
     const nn::LstmOutput first = both(steps);
@@ -268,8 +271,8 @@ ModelMaker branched_model() {
 ModelMaker partial_model() {
   return maker<Partial>(mixers());
 }
-ModelMaker lstm_model() {
-  return maker<TinyLstm>(dist::every<nn::LSTM>());
+ModelMaker lstm_model(bool checkpointed) {
+  return maker<TinyLstm>(dist::every<nn::LSTM>(), checkpointed);
 }
 ModelMaker gpt_model() {
   return maker<TinyGpt>(dist::every<models::Block>());

@@ -131,3 +131,11 @@ def record(family):
     family.case(
         "grouped_self_attention", "causal", grouped_self_attention, [family.normal(2, 5, 24)], heads=4, kv_heads=2, causal=True
     )
+
+    # A query that sees nothing has a result of 0, whichever form computes it: also where second derivatives are taken,
+    # and where the mask has a gradient.
+    name = "scaled_dot_product_attention"
+    allowed = torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 1]]).bool()
+    family.case(name, "sees_nothing_twice", attention, heads(1, 1, 3, 3) + [allowed], causal=False, scale=None)
+    added = family.normal(3, 3).masked_fill(~allowed, float("-inf"))
+    family.case(name, "sees_nothing_mask", attention, heads(1, 1, 3, 3) + [added], causal=False, scale=None)
