@@ -43,7 +43,8 @@ Tensor sinusoidal_positions(int64_t count, int64_t width) {
                       " and ", width);
   const Tensor table = Tensor::empty({count, width}, f32);
   for (int64_t i = 0; i < width; ++i) {
-    const double frequency = std::pow(10000.0, -static_cast<double>(i / 2 * 2) / static_cast<double>(width));
+    const int64_t pair = i / 2;
+    const double frequency = std::pow(10000.0, -static_cast<double>(2 * pair) / static_cast<double>(width));
     for (int64_t p = 0; p < count; ++p) {
       const double angle = static_cast<double>(p) * frequency;
       table.data<float>()[p * width + i] = static_cast<float>(i % 2 == 0 ? std::sin(angle) : std::cos(angle));

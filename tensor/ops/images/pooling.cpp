@@ -169,7 +169,8 @@ int64_t results_of(const ResamplingAxis& axis) {
 template <class Axis>
 Shape result_shape(const Shape& x, int dims, const std::array<Axis, 3>& axes) {
   Shape last = Shape::filled(dims, 0);
-  for (int i = 0; i < dims; ++i) last[i] = results_of(axes[static_cast<size_t>(3 - dims + i)]);
+  const size_t first = axes.size() - static_cast<size_t>(dims);
+  for (int i = 0; i < dims; ++i) last[i] = results_of(axes[first + static_cast<size_t>(i)]);
   return with_last(x, last);
 }
 
