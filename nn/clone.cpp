@@ -2,6 +2,8 @@
 
 #include <unordered_map>
 
+#include "nn/parametrize/parametrization.h"
+
 namespace tessera::nn {
 
 bool Module::adopt_clone(const Module&, const std::string&, std::unique_ptr<Module>&) {
@@ -41,8 +43,9 @@ class TreeCopy {
     return copy;
   }
 
-  /// Adds the children that constructors do not make, and copies options.
+  /// Adds parametrisations and the children that constructors do not make, and copies options.
   void complete(Module& copy, const Module& original) {
+    copy_parametrizations(copy, original);
     for (const Module::Child& child : original.child_entries()) {
       const Module::Child* same = nullptr;
       for (const Module::Child& made : copy.child_entries())
@@ -85,6 +88,7 @@ class TreeCopy {
                          "' is in mixed precision; clone the module before nn::use_mixed_precision");
     to.persistent = from.persistent;
     to.held = from.held;
+    if (!from.variable.defined()) return;  // a call computes it
     const auto [copied, is_first] = copies_.emplace(from.variable.impl().get(), to.variable);
     if (!is_first) {
       to.variable = copied->second;  // tied

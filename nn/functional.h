@@ -12,6 +12,7 @@
 #include "autograd/functions/images/rearranging.h"
 #include "autograd/functions/indexing/indexing.h"
 #include "autograd/functions/layers/attention.h"
+#include "autograd/functions/layers/bilinear.h"
 #include "autograd/functions/layers/convolution.h"
 #include "autograd/functions/layers/dropout.h"
 #include "autograd/functions/layers/gated.h"
@@ -40,6 +41,7 @@ using tessera::avg_pool2d;
 using tessera::avg_pool3d;
 using tessera::batch_norm;
 using tessera::batch_norm_relu;
+using tessera::bilinear;
 using tessera::celu;
 using tessera::celu_;
 using tessera::channel_shuffle;

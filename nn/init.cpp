@@ -116,8 +116,23 @@ void Initializer::fill(const Tensor& out, uint64_t key, const Shape& full_shape,
   out.copy_from(ops::cast(values, out.dtype()));
 }
 
+namespace {
+
+/// `full_name`, and for a parameter of a parametrisation (nn/parametrize/parametrization.h), such as
+/// "fc.parametrizations.weight.original0", that of the parametrised one: "fc.weight".
+std::string name_of_initial_values(const std::string& full_name) {
+  const std::string marker = "parametrizations.";
+  const size_t begin = full_name.find(marker);
+  if (begin == std::string::npos || (begin > 0 && full_name[begin - 1] != '.')) return full_name;
+  const size_t name = begin + marker.size(), end = full_name.find('.', name);
+  if (end == std::string::npos) return full_name;
+  return full_name.substr(0, begin) + full_name.substr(name, end - name);
+}
+
+}  // namespace
+
 uint64_t parameter_key(uint64_t seed, const std::string& full_name) {
-  return random_key(seed, full_name, 0);
+  return random_key(seed, name_of_initial_values(full_name), 0);
 }
 
 Initializer zeros() {

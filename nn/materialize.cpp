@@ -12,7 +12,8 @@ std::unordered_map<const VariableImpl*, const init::Initializer*> recorded_initi
   std::unordered_map<const VariableImpl*, const init::Initializer*> initializers;
   module.for_each([&](Module& submodule) {
     for (const Module::Entry& entry : submodule.entries())
-      if (entry.initializer.defined()) initializers.emplace(entry.variable.impl().get(), &entry.initializer);
+      if (entry.initializer.defined() && entry.variable.defined())
+        initializers.emplace(entry.variable.impl().get(), &entry.initializer);
   });
   return initializers;
 }
@@ -27,7 +28,8 @@ void materialize(Module& module, Device device, uint64_t seed) {
   module.for_each([&](Module& submodule) {
     const std::string& path = submodule.full_name();
     for (Module::Entry& entry : submodule.entries()) {
-      if (!entry.held || !entry.variable.value().is_meta()) continue;  // by the store, or an earlier name
+      if (!entry.held || !entry.variable.defined()) continue;  // undefined: a call computes it
+      if (!entry.variable.value().is_meta()) continue;         // by the store, or an earlier name
       const std::string name = path.empty() ? entry.name : path + "." + entry.name;
       require<ConfigError>(!entry.master.defined(), "materialize: '", name,
                            "' is in mixed precision already: call materialize before use_mixed_precision");

@@ -2,34 +2,17 @@
 // release, then collect, so that the graph's branches stay separate. Backward runs the later ones first: all
 // that collect run before the first that releases, which calls the hooks.
 
+#include "nn/module_hooks.h"
+
 #include <algorithm>
 #include <atomic>
-#include <optional>
 #include <ostream>
 
 #include "autograd/debug/backward_reports.h"
-#include "autograd/recompute/checkpoint.h"
 #include "autograd/record.h"
-#include "nn/module.h"
+#include "nn/parametrize/parametrization.h"
 
 namespace tessera::nn {
-
-template <class Hook>
-struct HookEntry {
-  int64_t id;
-  Hook call;
-  bool always = false;  // of a forward hook: called also where an exception ended the call
-};
-
-struct Module::Hooks {
-  std::vector<HookEntry<ForwardPreHook>> forward_pre;
-  std::vector<HookEntry<ForwardHook>> forward;
-  std::vector<HookEntry<ForwardFailureHook>> forward_failure;
-  std::vector<HookEntry<BackwardHook>> backward_pre;
-  std::vector<HookEntry<FullBackwardHook>> full_backward;
-  std::vector<HookEntry<BackwardHook>> input_gradient;
-  std::optional<CheckpointOptions> checkpoint;  // of calls that backward runs again
-};
 
 namespace {
 
@@ -240,9 +223,13 @@ void Module::HookedCall::before_forward(std::span<Variable* const> inputs) {
   const std::shared_ptr<Hooks>& hooks = module_.hooks_;
   for (const auto& hook : std::vector(hooks->forward_pre)) hook.call(module_, CallVariables(inputs));
   const bool observes_inputs = !hooks->full_backward.empty() || !hooks->input_gradient.empty();
-  if (!grad_mode() || (hooks->backward_pre.empty() && !observes_inputs)) return;
-  backward_ = std::make_shared<HookedBackward>(module_, hooks);
-  if (observes_inputs) backward_->observe_inputs(inputs);
+  if (grad_mode() && (!hooks->backward_pre.empty() || observes_inputs)) {
+    backward_ = std::make_shared<HookedBackward>(module_, hooks);
+    if (observes_inputs) backward_->observe_inputs(inputs);
+  }
+  // After the inputs are observed: backward then ends with what was computed here before it calls the hooks
+  // with the gradients of the inputs, of which one may free the parameters.
+  if (!hooks->computed.empty() && !module_.runs_as_segment()) Hooks::begin_computation(*this, hooks);
 }
 
 void Module::HookedCall::after_forward(std::span<Variable* const> inputs,
@@ -258,16 +245,57 @@ void Module::HookedCall::after_forward(std::span<Variable* const> inputs,
       call_always(std::span(list).subspan(i + 1), module_, inputs, outputs);
       throw;
     }
+  Hooks::end_computation(*this);
   finished_ = true;
 }
 
 void Module::HookedCall::fail() noexcept {
+  Hooks::end_computation(*this);
   const std::shared_ptr<Hooks>& hooks = module_.hooks_;
   if (!results_seen_) call_always(std::vector(hooks->forward), module_, inputs_, {});
   for (const auto& hook : std::vector(hooks->forward_failure)) try {
       hook.call(module_);
     } catch (...) {
     }
+}
+
+// Parameters that a call computes.
+
+Module::Hooks::Computation::Computation(std::shared_ptr<Hooks> hooks) {
+  if (hooks->computed.empty()) return;
+  lock_ = std::unique_lock(hooks->computing);
+  if (hooks->computing_calls == 0) {  // a call inside another one has its values
+    std::vector<Variable> values;
+    for (const ComputedParameter& p : hooks->computed) values.push_back(p.parametrization->compute());
+    for (size_t i = 0; i < values.size(); ++i) hooks->computed[i].entry->variable = values[i];
+  }
+  ++hooks->computing_calls;
+  hooks_ = std::move(hooks);
+}
+
+Module::Hooks::Computation::~Computation() {
+  if (!hooks_ || --hooks_->computing_calls > 0) return;
+  for (const ComputedParameter& p : hooks_->computed) p.entry->variable = Variable();
+}
+
+namespace {
+
+/// The computations of this thread's calls, the innermost one last.
+template <class Call, class Computation>
+std::vector<std::pair<const Call*, std::unique_ptr<Computation>>>& computations() {
+  thread_local std::vector<std::pair<const Call*, std::unique_ptr<Computation>>> list;
+  return list;
+}
+
+}  // namespace
+
+void Module::Hooks::begin_computation(const HookedCall& call, const std::shared_ptr<Hooks>& hooks) {
+  computations<HookedCall, Computation>().emplace_back(&call, std::make_unique<Computation>(hooks));
+}
+
+void Module::Hooks::end_computation(const HookedCall& call) noexcept {
+  auto& open = computations<HookedCall, Computation>();
+  if (!open.empty() && open.back().first == &call) open.pop_back();
 }
 
 Variable& CallVariables::operator[](size_t i) const {
@@ -343,8 +371,10 @@ void Module::run_segment(std::function<std::vector<Variable>(std::span<const Var
   const std::string name = full_name().empty() ? kind() : full_name();
   const auto while_it_lives = [weak = std::weak_ptr(hooks_), name,
                                segment = std::move(segment)](std::span<const Variable> given) {
-    require<AutogradError>(!weak.expired(), "checkpoint '", name,
+    auto hooks = weak.lock();
+    require<AutogradError>(hooks != nullptr, "checkpoint '", name,
                            "': backward runs a module again that was destroyed; keep it until then");
+    const Hooks::Computation computation(std::move(hooks));
     return segment(given);
   };
   checkpoint_segment(name, while_it_lives, std::move(inputs), *hooks_->checkpoint);

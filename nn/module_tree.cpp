@@ -24,7 +24,7 @@ Module* find_child(const Module& module, const std::string& name) {
 void visit_entries(const Module& module, const std::string& prefix,
                    const std::function<void(const std::string&, const Module::Entry&)>& visit) {
   for (const Module::Entry& entry : module.entries())
-    if (entry.held) visit(prefix + entry.name, entry);
+    if (entry.held && entry.variable.defined()) visit(prefix + entry.name, entry);
   for (const Module::Child& child : module.child_entries())
     visit_entries(*child.module, prefix + child.name + ".", visit);
 }
@@ -58,7 +58,7 @@ Variable variable_at(const Module& root, const std::string& path, bool is_buffer
   const std::string name = is_own ? path : path.substr(dot + 1);
   std::vector<std::string> names;
   for (const Module::Entry& entry : module.entries()) {
-    if (entry.is_buffer != is_buffer) continue;
+    if (entry.is_buffer != is_buffer || !entry.variable.defined()) continue;
     if (entry.name == name) return entry.variable;
     names.push_back(entry.name);
   }

@@ -20,15 +20,15 @@ void write_view(const Tensor& view, const Tensor& value, bool accumulate) {
 }
 
 /// One value for the elements of one mask needs no list of them. Whether this was such a case.
-bool fill_by_mask(const ops::IndexPlan& plan, const Tensor& target, const Tensor& value) {
+bool fill_by_mask(const char* where, const ops::IndexPlan& plan, const Tensor& target, const Tensor& value) {
   const ops::IndexPlan::TensorEntry& entry = plan.tensors[0];
   if (plan.tensor_count != 1 || entry.tensor->dtype() != boolean || target.is_meta() ||
       entry.tensor->is_meta())
     return false;
-  common_device("index_put_", {&target, entry.tensor});
+  common_device(where, {&target, entry.tensor});
   Shape shape = Shape::filled(target.ndim(), 1);
   for (int d = 0; d < entry.tensor->ndim(); ++d) shape[entry.dim + d] = entry.tensor->size(d);
-  require_distinct_elements("index_put_", target);
+  require_distinct_elements(where, target);
   ops::masked_fill_(target, entry.tensor->reshape(shape), value);
   return true;
 }
@@ -52,19 +52,23 @@ const Tensor Tensor::index(std::span<const Index> indices) const {
   return plan.tensor_count == 0 ? view : ops::read_elements(view, plan.elements("index", view));
 }
 
-void Tensor::index_put_(std::span<const Index> indices, const Tensor& value, bool accumulate) const {
-  common_device("index_put_", {this, &value});
-  const ops::IndexPlan plan("index_put_", shape_, indices);
-  const Tensor target = plan.view(*this);
+void ops::index_put_(const char* where, const Tensor& x, std::span<const Index> indices, const Tensor& value,
+                     bool accumulate) {
+  common_device(where, {&x, &value});
+  const IndexPlan plan(where, x.shape(), indices);
+  const Tensor target = plan.view(x);
   const auto prepared = [&](const Shape& shape) {
-    return ops::cast(
-        value.reshape(ops::assigned_shape("index_put_", value.shape(), value.dtype(), shape, dtype_)),
-        dtype_);
+    return cast(value.reshape(assigned_shape(where, value.shape(), value.dtype(), shape, x.dtype())),
+                x.dtype());
   };
   if (plan.tensor_count == 0) return write_view(target, prepared(target.shape()), accumulate);
-  if (!accumulate && value.ndim() == 0 && fill_by_mask(plan, target, prepared({}))) return;
-  const ops::IndexedElements elements = plan.elements("index_put_", target);
-  ops::write_elements(target, elements, prepared(elements.shape(target.shape())), accumulate);
+  if (!accumulate && value.ndim() == 0 && fill_by_mask(where, plan, target, prepared({}))) return;
+  const IndexedElements elements = plan.elements(where, target);
+  write_elements(target, elements, prepared(elements.shape(target.shape())), accumulate, where);
+}
+
+void Tensor::index_put_(std::span<const Index> indices, const Tensor& value, bool accumulate) const {
+  ops::index_put_("index_put_", *this, indices, value, accumulate);
 }
 
 void Tensor::index_put_(std::span<const Index> indices, const Scalar& value, bool accumulate) const {

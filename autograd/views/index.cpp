@@ -30,8 +30,8 @@ Variable view_of(const Variable& x, const ops::IndexPlan& plan) {
 }
 
 /// `value` as it is written to elements of shape `shape` in x: it then has x's dtype and broadcasts.
-Variable prepare_value(const Variable& value, const Variable& x, const Shape& shape) {
-  const Shape kept = ops::assigned_shape("index_put_", value.shape(), value.dtype(), shape, x.dtype());
+Variable prepare_value(const char* where, const Variable& value, const Variable& x, const Shape& shape) {
+  const Shape kept = ops::assigned_shape(where, value.shape(), value.dtype(), shape, x.dtype());
   return cast(kept == value.shape() ? value : reshape(value, kept), x.dtype());
 }
 
@@ -75,13 +75,20 @@ const Variable Variable::index(std::span<const Index> indices) const {
   return plan.tensor_count == 0 ? view : read_elements(view, plan.elements("index", view.value()));
 }
 
+void index_put_(const char* where, const Variable& x, std::span<const Index> indices, const Variable& value,
+                bool accumulate) {
+  common_device(where, {&x.value(), &value.value()});
+  const ops::IndexPlan plan(where, x.shape(), indices);
+  const Variable view = view_of(x, plan);
+  if (plan.tensor_count == 0)
+    return write_all(view, prepare_value(where, value, view, view.shape()), accumulate);
+  const ops::IndexedElements elements = plan.elements(where, view.value());
+  write_elements_(where, view, elements, prepare_value(where, value, view, elements.shape(view.shape())),
+                  accumulate);
+}
+
 void Variable::index_put_(std::span<const Index> indices, const Variable& value, bool accumulate) const {
-  common_device("index_put_", {&this->value(), &value.value()});
-  const ops::IndexPlan plan("index_put_", shape(), indices);
-  const Variable view = view_of(*this, plan);
-  if (plan.tensor_count == 0) return write_all(view, prepare_value(value, view, view.shape()), accumulate);
-  const ops::IndexedElements elements = plan.elements("index_put_", view.value());
-  write_elements_(view, elements, prepare_value(value, view, elements.shape(view.shape())), accumulate);
+  tessera::index_put_("index_put_", *this, indices, value, accumulate);
 }
 
 void Variable::index_put_(std::span<const Index> indices, const Scalar& value, bool accumulate) const {

@@ -33,7 +33,7 @@ void InitialValues::collect(nn::Module& module, const std::vector<nn::Module*>& 
                             const std::string& prefix) {
   if (std::find(excluded.begin(), excluded.end(), &module) != excluded.end()) return;
   for (const nn::Module::Entry& entry : module.entries())
-    if (entry.held) entries_.push_back({prefix + entry.name, entry.variable});
+    if (entry.held && entry.variable.defined()) entries_.push_back({prefix + entry.name, entry.variable});
   for (const nn::Module::Child& child : module.child_entries())
     collect(*child.module, excluded, prefix + child.name + ".");
 }

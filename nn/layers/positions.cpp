@@ -17,9 +17,10 @@ RotaryEmbedding::RotaryEmbedding(Options options) : Layer(options) {
                        o.max_len);
 }
 
-Variable RotaryEmbedding::turn(const Variable& x, RotaryOptions options, int64_t last) const {
-  require<ShapeError>(o.max_len == 0 || last <= o.max_len, "nn::RotaryEmbedding '", full_name(), "': ", last,
-                      " positions, more than max_len ", o.max_len, "; x is ", x);
+Variable RotaryEmbedding::turn(const Variable& x, RotaryOptions options, int64_t first) const {
+  const int64_t count = x.ndim() == 4 ? x.size(2) : 0;
+  require<ShapeError>(o.max_len == 0 || first <= o.max_len - count, "nn::RotaryEmbedding '", full_name(),
+                      "': ", count, " positions from ", first, " on pass max_len ", o.max_len, "; x is ", x);
   options.base = o.base;
   options.dims = o.dims;
   options.interleaved = o.interleaved;
@@ -27,13 +28,13 @@ Variable RotaryEmbedding::turn(const Variable& x, RotaryOptions options, int64_t
 }
 
 Variable RotaryEmbedding::forward(const Variable& x, int64_t first_position) const {
-  return turn(x, {.first_position = first_position}, first_position + (x.ndim() == 4 ? x.size(2) : 0));
+  return turn(x, {.first_position = first_position}, first_position);
 }
 
 Variable RotaryEmbedding::forward(const Variable& x, const std::vector<int64_t>& first_positions) const {
   const int64_t longest =
       first_positions.empty() ? 0 : *std::max_element(first_positions.begin(), first_positions.end());
-  return turn(x, {.first_positions = first_positions}, longest + (x.ndim() == 4 ? x.size(2) : 0));
+  return turn(x, {.first_positions = first_positions}, longest);
 }
 
 Tensor sinusoidal_positions(int64_t count, int64_t width) {
@@ -42,7 +43,8 @@ Tensor sinusoidal_positions(int64_t count, int64_t width) {
                       " and ", width);
   const Tensor table = Tensor::empty({count, width}, f32);
   for (int64_t i = 0; i < width; ++i) {
-    const double frequency = std::pow(10000.0, -static_cast<double>(i / 2 * 2) / static_cast<double>(width));
+    const int64_t pair = i / 2;
+    const double frequency = std::pow(10000.0, -static_cast<double>(2 * pair) / static_cast<double>(width));
     for (int64_t p = 0; p < count; ++p) {
       const double angle = static_cast<double>(p) * frequency;
       table.data<float>()[p * width + i] = static_cast<float>(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
@@ -69,9 +71,9 @@ Variable PositionalEncoding::forward(const Variable& x) const {
 Variable LearnedPositions::forward(const Variable& x, int64_t first_position) const {
   require<ShapeError>(x.ndim() == 3 && x.size(2) == o.width, "nn::LearnedPositions '", full_name(),
                       "': expected x (B, T, ", o.width, "), got ", x);
-  const int64_t last = first_position + x.size(1);
-  require<ShapeError>(first_position >= 0 && last <= o.count, "nn::LearnedPositions '", full_name(),
-                      "': ", last, " positions, more than its ", o.count, "; x is ", x);
+  require<ShapeError>(first_position >= 0 && first_position <= o.count - x.size(1), "nn::LearnedPositions '",
+                      full_name(), "': ", x.size(1), " positions from ", first_position,
+                      " on are not inside its ", o.count, "; x is ", x);
   return x + narrow(weight, 0, first_position, x.size(1));
 }
 

@@ -27,7 +27,7 @@ struct RotaryEmbedding : Layer<RotaryEmbedding, RotaryEmbeddingOptions> {
   Variable forward(const Variable& x, const std::vector<int64_t>& first_positions) const;
 
  private:
-  Variable turn(const Variable& x, RotaryOptions options, int64_t last) const;
+  Variable turn(const Variable& x, RotaryOptions options, int64_t first) const;
 };
 
 /// The table of Vaswani et al. (2017): row p has sin(p / 10000^(2 i / width)) at 2 i and the cosine at 2 i +

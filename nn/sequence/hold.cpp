@@ -36,7 +36,7 @@ void hold_only(Module& root, const ParameterSet& held) {
   });
   root.for_each([&](Module& module) {
     for (Module::Entry& entry : module.entries()) {
-      if (!entry.held || held.contains(entry.variable.impl().get())) continue;
+      if (!entry.held || !entry.variable.defined() || held.contains(entry.variable.impl().get())) continue;
       entry.held = false;
       const Tensor& values = entry.variable.value();
       entry.variable.set_grad({});

@@ -114,12 +114,13 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right) {
   const int64_t n = sorted.shape().back();
   Tensor low = zeros(flat.shape(), i64, flat.device()), high = full_like(low, n);
   if (n == 0) return low.view(values.shape());
+  const Tensor last = ops::not_equal(flat, flat);  // NaN counts as the largest, as in `sort`
   // Each pass halves what is between `low` and `high`.
   for (int64_t width = n; width > 0; width /= 2) {
     const Tensor open = ops::less(low, high);
     const Tensor middle = ops::floor_divide(ops::add(low, high), 2);
     const Tensor at = ops::gather(sorted, -1, ops::minimum(middle, n - 1));
-    const Tensor before = right ? ops::less_equal(at, flat) : ops::less(at, flat);
+    const Tensor before = ops::logical_or(last, right ? ops::less_equal(at, flat) : ops::less(at, flat));
     low = ops::where(ops::logical_and(open, before), ops::add(middle, 1), low);
     high = ops::where(ops::logical_and(open, ops::logical_not(before)), middle, high);
   }

@@ -39,8 +39,8 @@ UniqueValues unique_all(const Tensor& x);
 /// ValueError for a negative number.
 Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t minlength = 0);
 /// i64: where in the last dimension of `sorted`, which rises, each value would be inserted so that it keeps
-/// rising: in front of equal elements, with `right` behind them. `sorted` is a vector, or has the extents of
-/// `values` except for the last. Throws ShapeError, DTypeError.
+/// rising: in front of equal elements, with `right` behind them; NaN behind all. `sorted` is a vector, or has
+/// the extents of `values` except for the last. Throws ShapeError, DTypeError.
 /// @{
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false);
 Tensor searchsorted(const Tensor& sorted, const Scalar& value, bool right = false);

@@ -122,6 +122,23 @@ TEST_CASE("cross entropy: one-hot probabilities are class ids, with smoothing an
         cross_entropy(Variable(values({4, 5})), ids).item());
 }
 
+TEST_CASE(
+    "cross entropy: rows that do not count have a gradient of 0, also one that is differentiated again") {
+  const Variable logits = Variable::leaf(tensor({{1.0, 2.0, 4.0}, {0.0, 1.0, -1.0}}));
+  const Variable weight = Variable::leaf(tensor({{1.0}, {2.0}, {-1.0}})), x = tensor({{1.0}, {3.0}});
+  for (const double smoothing : {0.0, 0.25})
+    for (const bool again : {false, true}) {
+      const CrossEntropyOptions options{.ignore_index = 2, .label_smoothing = smoothing};
+      const Variable loss = cross_entropy(logits, tensor({2, 2}), options);
+      CHECK(std::isnan(loss.item()));
+      const Variable gradient = grad(loss, {logits}, {.create_graph = again})[0];
+      CHECK(array_equal(gradient.value(), zeros({2, 3}, f64)));
+      if (again) CHECK(array_equal(grad(sum(gradient), {logits})[0].value(), zeros({2, 3}, f64)));
+      const Variable fused = linear_cross_entropy(x, weight, tensor({2, 2}), options);
+      CHECK(array_equal(grad(fused, {weight}, {.create_graph = again})[0].value(), zeros({3, 1}, f64)));
+    }
+}
+
 TEST_CASE("ctc: the sum over all alignments, with repeated labels and without labels") {
   const std::vector<std::vector<int64_t>> targets = {{1, 2}, {1, 1}, {2}, {}, {2, 2, 1}, {1, 1, 1}};
   for (const int64_t frames : {1, 2, 4, 5})

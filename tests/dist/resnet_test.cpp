@@ -1,11 +1,12 @@
 // A small ResNet under every strategy: with batch norms over all ranks it trains as one process on all
-// images; with each rank's own statistics every strategy has the bits of no_shard; and with a frozen
-// backbone.
+// images; with each rank's own statistics every strategy has the bits of no_shard; with a frozen backbone;
+// and with blocks that run again in backward.
 
 #include "models/resnet.h"
 
 #include "autograd/functions/layers/loss.h"
 #include "dist/mesh/rank_statistics.h"
+#include "nn/checkpoint_modules.h"
 #include "nn/materialize.h"
 #include "optim/rules/sgd.h"
 #include "tests/dist/fsdp/against_one_device.h"
@@ -51,24 +52,26 @@ std::vector<test::Shard> train(models::ResNet& model, int64_t first, int64_t n) 
   return shards;
 }
 
-std::vector<test::Shard> train_sharded(World& world, const test::Setting& setting, bool synchronized,
-                                       bool frozen) {
+struct Variant {
+  bool synchronized = true, frozen = false, checkpointed = false;
+};
+
+std::vector<test::Shard> train_sharded(World& world, const test::Setting& setting, const Variant& variant) {
   models::ResNet model(small);
   const Mesh mesh = test::mesh_for(world, setting);
-  if (frozen) freeze_backbone(model);
-  if (synchronized) synchronize_batch_norm(model, mesh);
+  if (variant.frozen) freeze_backbone(model);
+  if (variant.synchronized) synchronize_batch_norm(model, mesh);
+  if (variant.checkpointed) nn::checkpoint_every<models::BasicBlock>(model);
   dist::shard(model, {.mesh = mesh, .strategy = setting.strategy, .units = every<models::BasicBlock>()});
   nn::materialize(model, cpu(), 3);
   return train(model, images_per_rank * world.rank(), images_per_rank);
 }
 
-std::vector<std::string> check_synchronized(World& world, bool frozen) {
-  const auto sharded = [&](const test::Setting& setting) {
-    return train_sharded(world, setting, true, frozen);
-  };
+std::vector<std::string> check_synchronized(World& world, const Variant& variant) {
+  const auto sharded = [&](const test::Setting& setting) { return train_sharded(world, setting, variant); };
   const auto single = [&] {
     models::ResNet model(small);
-    if (frozen) freeze_backbone(model);
+    if (variant.frozen) freeze_backbone(model);
     nn::materialize(model, cpu(), 3);
     return train(model, 0, images_per_rank * world.size());
   };
@@ -79,23 +82,30 @@ std::vector<std::string> check_synchronized(World& world, bool frozen) {
 
 TEST_CASE("resnet, batch norms over ranks: it trains as one process on all images, under every strategy") {
   for (const int ranks : {2, 4})
-    test::require_no_problems(ranks, [](World& world) { return check_synchronized(world, false); });
+    test::require_no_problems(ranks, [](World& world) { return check_synchronized(world, {}); });
 }
 
 TEST_CASE("resnet, frozen backbone: the classifier trains as on one process, under every strategy") {
-  test::require_no_problems(2, [](World& world) { return check_synchronized(world, true); });
+  test::require_no_problems(2, [](World& world) { return check_synchronized(world, {.frozen = true}); });
+}
+
+TEST_CASE("resnet, blocks that run again in backward: batch norms over ranks see each image once") {
+  test::require_no_problems(2,
+                            [](World& world) { return check_synchronized(world, {.checkpointed = true}); });
 }
 
 TEST_CASE("resnet, each rank's own statistics: every strategy has the bits of no_shard") {
   test::require_no_problems(2, [](World& world) {
     std::vector<std::string> problems;
     std::vector<test::Shard> no_shard;
-    for (const test::Setting& setting : test::settings_for(world)) {
-      const std::vector<test::Shard> found = train_sharded(world, setting, false, false);
-      if (setting.strategy == Strategy::no_shard) no_shard = found;
-      for (const std::string& problem : test::differences(found, no_shard, 0))
-        problems.push_back(text(to_string(setting), ": ", problem));
-    }
+    for (const test::Setting& setting : test::settings_for(world))
+      for (const bool checkpointed : {false, true}) {
+        const std::vector<test::Shard> found =
+            train_sharded(world, setting, {.synchronized = false, .checkpointed = checkpointed});
+        if (setting.strategy == Strategy::no_shard && !checkpointed) no_shard = found;
+        for (const std::string& problem : test::differences(found, no_shard, 0))
+          problems.push_back(text(to_string(setting), checkpointed ? ", checkpointed: " : ": ", problem));
+      }
     return problems;
   });
 }

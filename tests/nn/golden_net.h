@@ -26,7 +26,7 @@ struct Net : tessera::nn::Layer<Net> {
   tessera::Variable forward(const tessera::Variable& x) const { return out(blocks(act(fc1(x)))) * scale; }
 };
 
-/// The line of goldens/modules.txt with this key.
+/// The line with this key of goldens/modules.txt or parametrizations.txt.
 std::string golden(const std::string& key);
 
 /// The script's values for a parameter or input.

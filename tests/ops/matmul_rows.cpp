@@ -1,4 +1,5 @@
 #include "autograd/functions/layers/activation_linear.h"
+#include "autograd/functions/layers/bilinear.h"
 #include "autograd/functions/matmul.h"
 
 #include "autograd/functions/view.h"
@@ -35,6 +36,12 @@ std::vector<OpRow> matmul_rows() {
            [](const CaseInputs& g) {
              return activation_linear(activation_named(g.text("activation")), g[0], g[1], g.optional(2));
            }},
+      {.name = "bilinear",
+       .family = "matmul",
+       .call = [](const CaseInputs& g) { return bilinear(g[0], g[1], g[2], g.optional(3)); },
+       .tolerance = {.bf16 = 0x1p-5,
+                     .f16 = 0x1p-8,
+                     .reason = "the first product is rounded before the second"}},
       {.name = "activation", .tested_in = "tests/tensor/ops/layers/activation_linear_test.cpp"},
   };
 }

@@ -17,7 +17,11 @@ std::vector<OpRow> weight_norm_rows() {
        .tolerance = composed},
       {.name = "spectral_norm",
        .family = "weight_norm",
-       .call = [](const CaseInputs& g) { return spectral_norm(g[0], g.tensor(1), g.tensor(2), 0); },
+       .call =
+           [](const CaseInputs& g) {
+             return spectral_norm(g[0], g.tensor(1), g.tensor(2), 0, 1e-12,
+                                  g.has("dim") ? g.integer("dim") : 0);
+           },
        .tolerance = composed},
   };
 }

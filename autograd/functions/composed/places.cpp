@@ -6,6 +6,7 @@
 #include "autograd/functions/elementwise/cast.h"
 #include "autograd/functions/elementwise/ternary.h"
 #include "autograd/functions/elementwise/unary.h"
+#include "autograd/functions/indexing/indexed_elements.h"
 #include "autograd/functions/indexing/indexing.h"
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/view.h"

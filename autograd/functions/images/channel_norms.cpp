@@ -61,6 +61,33 @@ Tensor repeated(const Tensor& vector, int64_t n) {
   return vector.defined() ? ops::repeat(vector, {n}) : vector;
 }
 
+/// Throws, naming instance_norm and not the batch norm that it is made of.
+void check_instance_norm(const Variable& x, const Tensor& running_mean, const Tensor& running_var,
+                         const Variable& weight, const Variable& bias, bool use_input_stats) {
+  const char* where = "instance_norm";
+  require<DTypeError>(is_floating(x.dtype()), where, ": expected a floating dtype, got ", x);
+  require<ShapeError>(x.ndim() >= 3, where, ": expected x (N, C, ...) of 3 dimensions or more, got ", x);
+  const DType statistics = x.dtype() == f64 ? f64 : f32;
+  for (const auto& [name, value] : {std::pair("weight", weight), {"bias", bias}}) {
+    check_per_channel(where, name, value, x);
+    require<DTypeError>(!value.defined() || value.dtype() == x.dtype() || value.dtype() == statistics, where,
+                        ": expected a ", name, " of dtype ", statistics, " for x ", x, ", got ", value);
+  }
+  require<ValueError>(running_mean.defined() == running_var.defined(), where,
+                      ": expected both running statistics or neither");
+  require<ValueError>(use_input_stats || running_mean.defined(), where,
+                      ": expected running statistics, or use_input_stats");
+  for (const auto& [name, value] : {std::pair("running_mean", running_mean), {"running_var", running_var}}) {
+    if (!value.defined()) continue;
+    check_per_channel(where, name, value, x);
+    require<DTypeError>(use_input_stats ? is_floating(value.dtype()) : value.dtype() == statistics, where,
+                        ": expected a ", name, " of dtype ", statistics, " for x ", x, ", got ",
+                        describe(value));
+  }
+  require<ValueError>(!use_input_stats || x.numel() == 0 || x.numel() > x.size(0) * x.size(1), where,
+                      ": expected more than 1 value in a channel of a sample, got x ", x);
+}
+
 /// The average over the samples of statistics (N C), into the running ones (C).
 void store_average(const Tensor& running, const Tensor& of_samples, int64_t samples) {
   if (running.defined() && !of_samples.is_meta())
@@ -96,12 +123,7 @@ Variable group_norm(const Variable& x, int64_t num_groups, const Variable& weigh
 Variable instance_norm(const Variable& x, const Tensor& running_mean, const Tensor& running_var,
                        const Variable& weight, const Variable& bias, bool use_input_stats, double momentum,
                        double epsilon) {
-  const char* where = "instance_norm";
-  require<ShapeError>(x.ndim() >= 3, where, ": expected x (N, C, ...) of 3 dimensions or more, got ", x);
-  check_per_channel(where, "weight", weight, x);
-  check_per_channel(where, "bias", bias, x);
-  require<ValueError>(use_input_stats || running_mean.defined(), where,
-                      ": expected running statistics, or use_input_stats");
+  check_instance_norm(x, running_mean, running_var, weight, bias, use_input_stats);
   const int64_t samples = x.size(0), channels = x.size(1);
   if (!use_input_stats)
     return batch_norm(x, running_mean, running_var, weight, bias, false, momentum, epsilon);

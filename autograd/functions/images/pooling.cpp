@@ -8,6 +8,7 @@
 #include "autograd/record.h"
 #include "tensor/ops/images/planes.h"
 #include "tensor/ops/images/pooling.h"
+#include "tensor/ops/reduction.h"
 
 namespace tessera {
 namespace {
@@ -103,6 +104,10 @@ Variable max_unpool(const char* name, const Variable& x, const Tensor& indices, 
                     const Shape& output_size) {
   const int dims = window.dims;
   ops::check_planes(name, x.shape(), dims);
+  require<ValueError>(indices.defined(), name,
+                      ": expected the indices of a max pooling, got an undefined tensor");
+  require<DTypeError>(indices.dtype() == i64 || indices.dtype() == i32, name,
+                      ": expected indices of i64 or i32, got ", describe(indices));
   require<ShapeError>(indices.shape() == x.shape(), name, ": expected indices of x's shape ", x.shape(),
                       ", got ", indices.shape());
   const Shape kernel = ops::entry_per_dim(name, "kernel_size", window.kernel_size, dims);
@@ -117,6 +122,12 @@ Variable max_unpool(const char* name, const Variable& x, const Tensor& indices, 
                       output_size);
   for (const int64_t extent : size)
     require<ShapeError>(extent >= 1, name, ": expected extents of at least 1, got an output of ", size);
+  if (!indices.is_meta() && !indices.device().is_batched() && indices.numel() > 0) {
+    const double least = ops::min(indices).item(), largest = ops::max(indices).item();
+    require<IndexError>(least >= 0 && largest < static_cast<double>(size.numel()), name, ": index ",
+                        static_cast<int64_t>(least < 0 ? least : largest), " is outside [0, ", size.numel(),
+                        "), the elements of an output of ", size);
+  }
   const Variable values = planes_of(x, dims);
   const Tensor zeros = Tensor::zeros({values.size(0), size.numel()}, x.dtype(), x.device());
   const Tensor places = indices.reshape(values.shape());

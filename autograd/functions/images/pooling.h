@@ -7,7 +7,8 @@
 /// Pooling of planes: the last one, two or three dimensions of x (N, C, ...) or (C, ...), in any floating
 /// dtype. Arguments are PyTorch's; one entry of a list stands for all dimensions, and an empty `stride` is
 /// the kernel's size. Throws ShapeError for another rank, lists of other lengths, and a window larger than
-/// the padded x; ValueError for sizes below 1 and a padding of more than half the kernel.
+/// the padded x (with `ceil_mode`, by the stride or more); ValueError for sizes below 1 and a padding of more
+/// than half the kernel.
 namespace tessera {
 
 /// The largest element of each window; the gradient goes to it alone. Saves the indices.

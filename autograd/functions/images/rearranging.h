@@ -38,10 +38,11 @@ std::string to_string(PaddingMode mode);
 /// torch.nn.functional.pad: `padding` lists the elements before and after the last dimension, then those of
 /// the one before it, and so on. A negative number removes elements (constant mode only). Throws ShapeError
 /// for an odd list or one of more dimensions than x has; ValueError for a reflection of as many elements as x
-/// has, or a circular padding of more.
+/// has, or a circular padding of more. Without a mode it adds zeros.
 ///
 ///     pad(x, {1, 2}, PaddingMode::reflect);            // one column on the left, two on the right
 ///     pad(x, {1, 1, 2, 2}, PaddingMode::constant, 3);  // and two rows above and below
-Variable pad(const Variable& x, const Shape& padding, PaddingMode mode, double value = 0);
+Variable pad(const Variable& x, const Shape& padding, PaddingMode mode = PaddingMode::constant,
+             double value = 0);
 
 }  // namespace tessera

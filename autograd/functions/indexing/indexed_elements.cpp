@@ -73,11 +73,11 @@ Variable replace_elements(const char* name, const Variable& x, const IndexedElem
                 });
 }
 
-void write_elements_(const Variable& x, const IndexedElements& elements, const Variable& value,
-                     bool accumulate) {
+void write_elements_(const char* where, const Variable& x, const IndexedElements& elements,
+                     const Variable& value, bool accumulate) {
   record_in_place(
       "index_put_", x, {x, value}, saved(elements.positions),
-      [&] { ops::write_elements(x.value(), elements, value.value(), accumulate); },
+      [&] { ops::write_elements(x.value(), elements, value.value(), accumulate, where); },
       [accumulate, dims = elements.dims, from = value.shape()](Saved& s, const Incoming& dy,
                                                                const Wanted& wanted) -> Gradients {
         return gradients_of_write(dy[0], {s.tensor(0), dims}, from, accumulate, wanted);

@@ -17,7 +17,10 @@ Variable clear_elements(const Variable& x, const ops::IndexedElements& elements)
 Variable replace_elements(const char* name, const Variable& x, const ops::IndexedElements& elements,
                           const Variable& value);
 /// In place: the elements become `value`, or x + value with `accumulate`.
-void write_elements_(const Variable& x, const ops::IndexedElements& elements, const Variable& value,
-                     bool accumulate);
+void write_elements_(const char* where, const Variable& x, const ops::IndexedElements& elements,
+                     const Variable& value, bool accumulate);
+/// `x.index_put_(indices, value, accumulate)`, with `where` in messages.
+void index_put_(const char* where, const Variable& x, std::span<const Index> indices, const Variable& value,
+                bool accumulate);
 
 }  // namespace tessera

@@ -17,6 +17,7 @@
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/elementwise/ternary.h"
 #include "tensor/ops/elementwise/unary.h"
+#include "tensor/ops/reduction.h"
 #include "tensor/random/random_context.h"
 
 namespace tessera {
@@ -97,23 +98,47 @@ Variable scores_of(const Variable& q, const Variable& k, const AttentionOptions&
   return scores;
 }
 
+/// The softmax of scores, and weights of 0 instead of NaN where all scores are minus infinity: what the
+/// kernels compute.
+Variable softmax_or_zeros(const Variable& scores) {
+  const double lowest = -std::numeric_limits<double>::infinity();
+  if (scores.size(-1) == 0) return scores;
+  const Tensor sees_nothing = ops::equal(ops::max(scores.value(), {-1}, true), lowest);
+  const bool is_needed = scores.device().is_meta() || ops::any(sees_nothing).item<bool>();
+  if (!is_needed) return softmax(scores, -1);
+  return masked_fill(softmax(masked_fill(scores, sees_nothing, 0), -1), sees_nothing, 0);
+}
+
+/// What a query without visible keys gets: PyTorch's weights are NaN where they are asked for, its results 0.
+enum class SeesNothing : uint8_t { nan, zeros };
+
 /// For k whose heads are repeated.
-Weights weights_of(const Variable& q, const Variable& k, const AttentionOptions& o, const Variable& mask) {
+Weights weights_of(const Variable& q, const Variable& k, const AttentionOptions& o, const Variable& mask,
+                   SeesNothing otherwise) {
   const double lowest = -std::numeric_limits<double>::infinity();
   Variable scores = scores_of(q, k, o);
   if (mask.defined())
     scores = mask.dtype() == boolean ? masked_fill(scores, ops::logical_not(mask.value()), lowest)
                                      : scores + cast(mask, scores.dtype());
-  const Variable weights = softmax(scores, -1);
+  const Variable weights = otherwise == SeesNothing::nan ? softmax(scores, -1) : softmax_or_zeros(scores);
   if (o.dropout == 0) return {weights, weights};
   return {weights, weights * Variable(ops::attention_dropout(weights.shape(), o, q.dtype(), q.device()))};
+}
+
+/// The weights after dropout; throws as the kernels for other arguments.
+Variable checked_weights(const Variable& q, const Variable& k, const AttentionOptions& o,
+                         const Variable& mask, SeesNothing otherwise) {
+  const Tensor no_value = Tensor::empty(k.shape(), k.dtype(), meta());
+  ops::attention(q.value().to(meta()), no_value, no_value, o,
+                 mask.defined() ? mask.value().to(meta()) : Tensor());  // checks the arguments
+  return weights_of(q, o.enable_gqa ? repeat_heads(k, q) : k, o, mask, otherwise).after_dropout;
 }
 
 /// The backward in differentiable functions, for create_graph.
 Gradients composed_backward(const Variable& q, const Variable& shared_k, const Variable& shared_v,
                             const Variable& dout, const AttentionOptions& o, const Tensor& mask) {
   const Variable k = repeat_heads(shared_k, q), v = repeat_heads(shared_v, q);
-  const Weights w = weights_of(q, k, o, mask);
+  const Weights w = weights_of(q, k, o, mask, SeesNothing::zeros);
   Variable dw = matmul(dout, transpose(v, -1, -2));
   if (o.dropout > 0) dw = dw * Variable(ops::attention_dropout(dw.shape(), o, q.dtype(), q.device()));
   const Variable p = w.before_dropout;
@@ -178,7 +203,7 @@ Variable scaled_dot_product_attention(const Variable& q, const Variable& k, cons
   require_samples_first("scaled_dot_product_attention", q, options);
   if (mask.requires_grad()) {
     const Variable v_of_head = options.enable_gqa ? repeat_heads(v, q) : v;
-    return matmul(attention_weights(q, k, options, mask), v_of_head);
+    return matmul(checked_weights(q, k, options, mask, SeesNothing::zeros), v_of_head);
   }
   const Tensor mask_value = mask.defined() ? mask.value() : Tensor();
   const auto compute = [&]() -> std::vector<Tensor> {
@@ -205,10 +230,7 @@ Variable attention_weights(const Variable& q, const Variable& k, const Attention
   if (autocast::lowers(q, k)) [[unlikely]]
     return attention_weights(autocast::low(q), autocast::low(k), options, mask);
   require_samples_first("attention_weights", q, options);
-  const Tensor no_value = Tensor::empty(k.shape(), k.dtype(), meta());
-  ops::attention(q.value().to(meta()), no_value, no_value, options,
-                 mask.defined() ? mask.value().to(meta()) : Tensor());  // checks the arguments
-  return weights_of(q, options.enable_gqa ? repeat_heads(k, q) : k, options, mask).after_dropout;
+  return checked_weights(q, k, options, mask, SeesNothing::nan);
 }
 
 Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptions& given, const Tensor& mask,

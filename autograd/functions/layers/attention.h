@@ -18,7 +18,8 @@ Variable scaled_dot_product_attention(const Variable& q, const Variable& k, cons
                                       const AttentionOptions& options = {}, const Variable& mask = {});
 
 /// The weights of `scaled_dot_product_attention`, (B, H, T_q, T_k), after dropout: composed of differentiable
-/// functions, and stored. A query without visible keys gets NaN, as in PyTorch.
+/// functions, and stored. A query without visible keys gets NaN, as in PyTorch, and its result above is 0 all
+/// the same.
 Variable attention_weights(const Variable& q, const Variable& k, const AttentionOptions& options = {},
                            const Variable& mask = {});
 

@@ -3,6 +3,7 @@
 #include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/cast.h"
+#include "autograd/functions/elementwise/ternary.h"
 #include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/layers/softmax.h"
 #include "autograd/functions/losses/classification.h"
@@ -36,6 +37,8 @@ Variable composed_backward(const Variable& logits, const Tensor& targets, const 
   if (o.reduction == LossReduction::mean) scale = scale / Variable(ops::cast(divisor, type));
   if (o.reduction == LossReduction::none) scale = unsqueeze(scale, -1);
   const Variable total = ops::sum(c, {-1}, true);
+  // Where no target counts the scale is infinite, and a gradient of 0 would be NaN.
+  scale = where(counted.unsqueeze(-1), scale, Scalar(0));
   return cast(scale * (total * softmax(logits, -1) - Variable(c)), type);
 }
 

@@ -188,7 +188,11 @@ RecurrentResult recurrence(const RecurrentOptions& options, const Variable& x, c
     return recurrence(options, low(x), low(h0), low(c0),
                       {low(w.weight_ih), low(w.weight_hh), low(w.bias_ih), low(w.bias_hh), low(w.weight_hr)});
   }
-  if (is_batched(x) || is_batched(h0) || is_batched(c0) || is_batched(w.weight_ih) || is_batched(w.weight_hh))
+  const bool is_empty =
+      !options.batch_sizes.empty() && std::all_of(options.batch_sizes.begin(), options.batch_sizes.end(),
+                                                  [](int64_t size) { return size == 0; });
+  if (is_empty || is_batched(x) || is_batched(h0) || is_batched(c0) || is_batched(w.weight_ih) ||
+      is_batched(w.weight_hh))
     return recurrence_by_steps(options, x, h0, c0, w);
   const ops::Recurrence result =
       ops::recurrence(options, {.inputs = ops::linear(x.value(), w.weight_ih.value()),

@@ -28,7 +28,8 @@ struct RecurrentResult {
 /// I), h0 (B, P), and c0 (B, H) for LSTM, else undefined. The products of the inputs of all steps are one
 /// matrix product, then `ops::recurrence` computes the steps. Saves x, y, the initial states, the gates (N, G
 /// H), and for LSTM and GRU H values more a row. Backward writes the gates' gradients over the gates, and
-/// makes those of each weight by one product over all steps. Throws as `ops::recurrence` and `linear`.
+/// makes those of each weight by one product over all steps. Of no sequences, `batch_sizes` of 0, the results
+/// have 0 rows and the weights' gradients are 0. Throws as `ops::recurrence` and `linear`.
 RecurrentResult recurrence(const RecurrentOptions& options, const Variable& x, const Variable& h0,
                            const Variable& c0, const RecurrentWeights& weights);
 

@@ -63,6 +63,10 @@ RecurrentResult recurrence_by_steps(const RecurrentOptions& options, const Varia
       w.weight_hr.defined() || w.weight_hh.size(0) == gates_of(options.cell) * w.weight_hh.size(1),
       "recurrence: weight_hh ", w.weight_hh.shape(), " takes a projection, and weight_hr is undefined");
   const Variable inputs = linear(x, w.weight_ih, w.bias_ih);
+  if (options.batch() == 0) {  // a step of 0 rows stands for all of them
+    const State none = step_of(options.cell, inputs, {h0, c0}, w);
+    return {none.h, none.h, none.c};
+  }
   const std::vector<RecurrentStep> steps = steps_of(options);
   std::vector<Variable> results(steps.size());
   Ended h_n, c_n;

@@ -43,7 +43,7 @@ ModelSize model_size(const nn::Module& module) {
   module.for_each([&](const nn::Module& layer) {
     int64_t own = 0, own_bytes = 0;
     for (const nn::Module::Entry& entry : layer.entries()) {
-      if (!entry.held) continue;
+      if (!entry.held || !entry.variable.defined()) continue;
       const int64_t bytes = bytes_of(entry.variable);
       own_bytes += bytes;
       own += entry.is_buffer ? 0 : entry.variable.numel();

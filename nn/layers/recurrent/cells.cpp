@@ -53,8 +53,6 @@ LstmState RecurrentCellLayer<Derived, O>::step(const Variable& x, const Variable
               {one ? 1 : x.size(0), this->o.input_size});
   const Variable rows = one ? unsqueeze(x, 0) : x;
   const int64_t batch = rows.size(0), hidden = this->o.hidden_size;
-  require<ValueError>(batch >= 1, kind_, " '", this->full_name(), "': expected at least one sequence, got ",
-                      x);
   const auto state_of = [&](const char* what, const Variable& state) {
     if (!state.defined()) return Variable(Tensor::zeros({batch, hidden}, x.dtype(), x.device()));
     const Variable s = one && state.ndim() == 1 ? unsqueeze(state, 0) : state;

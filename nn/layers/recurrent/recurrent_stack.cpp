@@ -89,7 +89,7 @@ void RecurrentStack::check_state(const Module& module, const char* name, const V
 
 Variable RecurrentStack::drop(const Module& module, const Variable& rows,
                               const std::vector<int64_t>& batch_sizes) const {
-  if (!module.is_training() || s_.dropout == 0) return rows;
+  if (!module.is_training() || s_.dropout == 0 || batch_sizes.front() == 0) return rows;
   const uint64_t key = next_random_key(module.full_name());
   // Rows of step after step: (T B, D P) of sequences of one length.
   const auto steps = static_cast<int64_t>(batch_sizes.size());
@@ -137,8 +137,8 @@ RecurrentStack::Result RecurrentStack::run(const Module& module, const Variable&
   };
   const Variable x = one ? unsqueeze(input, 1) : s_.batch_first ? transpose(input, 0, 1) : input;
   const int64_t time = x.size(0), batch = x.size(1), states = s_.num_layers * directions();
-  require<ValueError>(time >= 1 && batch >= 1, where(module),
-                      ": expected at least one sequence of at least one step, got the input ", input);
+  require<ValueError>(time >= 1, where(module), ": expected sequences of at least one step, got the input ",
+                      input);
   const Variable h = with_batch(h0), c = with_batch(c0);
   check_state(module, "h", h, {states, batch, features()});
   check_state(module, "c", c, {states, batch, s_.hidden_size});

@@ -52,7 +52,7 @@ class RecurrentStack {
 
   /// All layers on sequences of one length. Undefined initial states are 0. `module` gives the name in
   /// messages, the mode, and the keys of dropout. Throws ShapeError for another number of input features or
-  /// other shapes of states, ValueError for sequences of length 0.
+  /// other shapes of states, ValueError for sequences of length 0. A batch of 0 sequences has results of 0.
   Result run(const Module& module, const Variable& input, const Variable& h0, const Variable& c0) const;
   /// The same on packed sequences. Dropout's mask is then one for the batch.
   PackedResult run(const Module& module, const PackedSequence& input, const Variable& h0,

@@ -1,6 +1,7 @@
 #include "tensor/composed/indexing/places.h"
 
 #include "tensor/functions.h"
+#include "tensor/ops/indexing/index_plan.h"
 #include "tensor/ops/indexing/scatter_multiply.h"
 
 namespace tessera {
@@ -11,6 +12,7 @@ const Tensor& values_of(const Tensor& x) {
   return x;
 }
 
+using ops::index_put_;
 using ops::scatter_multiply;
 
 /// bool (n,): where a vector differs from the element before; the first one does.

@@ -1,5 +1,7 @@
 #include "tensor/cpu/convolution/convolution.h"
 
+#include <algorithm>
+
 #include "tensor/channels_last.h"
 #include "tensor/cpu/convolution/column_products.h"
 #include "tensor/cpu/convolution/row_products.h"
@@ -17,12 +19,30 @@ Tensor f32_like(const Tensor& x) {
   return empty_in_layout(is_channels_last(x), x.shape(), f32, x.device());
 }
 
+/// `from` in the dtype of `to`; on meta nothing.
+void convert(const Tensor& from, const Tensor& to) {
+  if (!to.is_meta()) cast(from, to);
+}
+
 /// x in f32; of a half type a copy of the same layout.
 Tensor widened(const Tensor& x) {
   if (!x.defined() || !is_half_type(x)) return x;
   const Tensor wide = f32_like(x);
-  cast(x, wide);
+  convert(x, wide);
   return wide;
+}
+
+/// Calls `run(geometry, first)` for some images after the others: as many as have f32 copies of 16 MB at
+/// most, and at least one. The number does not depend on that of threads.
+template <class Run>
+void for_image_chunks(const ConvolutionGeometry& g, const Run& run) {
+  const int64_t image = std::max(g.in_channels * g.in_positions(), g.out_channels * g.positions());
+  const int64_t most = std::max<int64_t>((1 << 22) / std::max<int64_t>(image, 1), 1);
+  for (int64_t first = 0; first < g.batch; first += most) {
+    ConvolutionGeometry part = g;
+    part.batch = std::min(most, g.batch - first);
+    run(part, first);
+  }
 }
 
 /// Whether both tensors are channels-last and of a type that the kernels of this layout take.
@@ -33,43 +53,76 @@ bool channels_innermost_kernels(const ConvolutionGeometry& g, const Tensor& a, c
 
 void channels_last_weight_gradient(const ConvolutionGeometry& g, const Tensor& dy, const Tensor& x,
                                    bool accumulate, const Tensor& dw) {
-  if (winograd_takes(g)) return winograd_weight_gradient(g, dy, x, accumulate, dw);
-  convolve_rows_weight(g, widened(dy), x, accumulate, dw);
+  if (winograd_takes(g)) {
+    if (!dw.is_meta()) winograd_weight_gradient(g, dy, x, accumulate, dw);
+    return;
+  }
+  const Tensor wide = widened(dy);
+  if (!dw.is_meta()) convolve_rows_weight(g, wide, x, accumulate, dw);
 }
 
 }  // namespace
 
 void convolution(const ConvolutionGeometry& g, const Tensor& x, const Tensor& weight, const Tensor& bias,
                  const Tensor& y) {
-  if (channels_innermost_kernels(g, x, y))
-    return (winograd_takes(g) ? winograd : convolve_rows)(g, x, widened(weight), widened(bias), y);
-  if (!is_half_type(y)) return convolve_columns(g, x, weight, bias, y);
-  const Tensor wide = f32_like(y);
-  convolve_columns(g, widened(x), widened(weight), widened(bias), wide);
-  cast(wide, y);
+  if (channels_innermost_kernels(g, x, y)) {
+    const Tensor w = widened(weight), b = widened(bias);
+    if (y.is_meta()) return;
+    return (winograd_takes(g) ? winograd : convolve_rows)(g, x, w, b, y);
+  }
+  if (!is_half_type(y)) {
+    if (!y.is_meta()) convolve_columns(g, x, weight, bias, y);
+    return;
+  }
+  const Tensor w = widened(weight), b = widened(bias);
+  for_image_chunks(g, [&](const ConvolutionGeometry& part, int64_t first) {
+    const Tensor rounded = y.narrow(0, first, part.batch), wide = f32_like(rounded);
+    const Tensor from = widened(x.narrow(0, first, part.batch));
+    if (y.is_meta()) return;
+    convolve_columns(part, from, w, b, wide);
+    convert(wide, rounded);
+  });
 }
 
 void convolution_input_gradient(const ConvolutionGeometry& g, const Tensor& dy, const Tensor& weight,
                                 const Tensor& dx) {
-  if (channels_innermost_kernels(g, dy, dx))
-    return (winograd_takes(g) ? winograd_input : convolve_rows_input)(g, dy, widened(weight), dx);
-  if (!is_half_type(dx)) return convolve_columns_input(g, dy, weight, dx);
-  const Tensor wide = f32_like(dx);
-  convolve_columns_input(g, widened(dy), widened(weight), wide);
-  cast(wide, dx);
+  if (channels_innermost_kernels(g, dy, dx)) {
+    const Tensor w = widened(weight);
+    if (dx.is_meta()) return;
+    return (winograd_takes(g) ? winograd_input : convolve_rows_input)(g, dy, w, dx);
+  }
+  if (!is_half_type(dx)) {
+    if (!dx.is_meta()) convolve_columns_input(g, dy, weight, dx);
+    return;
+  }
+  const Tensor w = widened(weight);
+  for_image_chunks(g, [&](const ConvolutionGeometry& part, int64_t first) {
+    const Tensor rounded = dx.narrow(0, first, part.batch), wide = f32_like(rounded);
+    const Tensor from = widened(dy.narrow(0, first, part.batch));
+    if (dx.is_meta()) return;
+    convolve_columns_input(part, from, w, wide);
+    convert(wide, rounded);
+  });
 }
 
 void convolution_weight_gradient(const ConvolutionGeometry& g, const Tensor& dy, const Tensor& x,
                                  bool accumulate, const Tensor& dw) {
-  const bool innermost = channels_innermost_kernels(g, dy, x);
   const auto gradient = [&](bool add, const Tensor& out) {
-    if (innermost) return channels_last_weight_gradient(g, dy, x, add, out);
-    convolve_columns_weight(g, widened(dy), widened(x), add, out);
+    if (channels_innermost_kernels(g, dy, x)) return channels_last_weight_gradient(g, dy, x, add, out);
+    if (!is_half_type(x)) {
+      if (!out.is_meta()) convolve_columns_weight(g, dy, x, add, out);
+      return;
+    }
+    for_image_chunks(g, [&](const ConvolutionGeometry& part, int64_t first) {
+      const Tensor of_y = widened(dy.narrow(0, first, part.batch));
+      const Tensor of_x = widened(x.narrow(0, first, part.batch));
+      if (!out.is_meta()) convolve_columns_weight(part, of_y, of_x, add || first > 0, out);
+    });
   };
   if (!is_half_type(dw)) return gradient(accumulate, dw);
   const Tensor wide = accumulate ? widened(dw) : f32_like(dw);
   gradient(accumulate, wide);
-  cast(wide, dw);
+  convert(wide, dw);
 }
 
 }  // namespace tessera::kernels::cpu

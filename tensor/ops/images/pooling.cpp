@@ -19,6 +19,9 @@ constexpr Kernel<void(const Tensor&, const ResamplingAxes&, const Tensor&)> aver
     "avg_pool_backward", &kernels::cpu::resample_backward, nullptr,
     batched::one_by_one<&kernels::cpu::resample_backward>};
 
+/// Of a window's sizes, and of the windows along a dimension: what tables and sums of sizes hold.
+constexpr int64_t most = int64_t{1} << 30;
+
 /// A window's sizes along one dimension.
 struct WindowSizes {
   int64_t extent, kernel, stride, padding, dilation;
@@ -30,14 +33,18 @@ int64_t window_count(const char* where, const WindowSizes& s, bool ceil_mode) {
   require<ValueError>(s.kernel >= 1 && s.stride >= 1 && s.dilation >= 1, where,
                       ": expected a kernel size, stride and dilation of at least 1, got ", s.kernel, ", ",
                       s.stride, " and ", s.dilation);
+  require<ValueError>(std::max({s.kernel, s.stride, s.dilation, s.padding}) <= most, where,
+                      ": expected a kernel size, stride, dilation and padding of at most ", most, ", got ",
+                      s.kernel, ", ", s.stride, ", ", s.dilation, " and ", s.padding);
   require<ValueError>(s.padding >= 0 && 2 * s.padding <= s.span(), where,
                       ": expected a padding of at least 0 and at most half of the kernel's extent ", s.span(),
                       ", got ", s.padding);
-  const int64_t free = s.extent + 2 * s.padding - s.span();
+  // With `ceil_mode` a window may end behind the padding, by less than the stride.
+  const int64_t free = s.extent + 2 * s.padding - s.span() + (ceil_mode ? s.stride - 1 : 0);
   require<ShapeError>(free >= 0, where, ": expected a window of at most the padded extent ", s.extent,
                       " + 2 * ", s.padding, ", got a kernel of ", s.kernel, " with dilation ", s.dilation,
                       ", which spans ", s.span());
-  int64_t count = (free + (ceil_mode ? s.stride - 1 : 0)) / s.stride + 1;
+  int64_t count = free / s.stride + 1;
   if (ceil_mode && (count - 1) * s.stride >= s.extent + s.padding) --count;  // it would begin in the padding
   return count;
 }
@@ -129,6 +136,8 @@ WindowAxes adaptive_axes(const char* where, const Shape& x, int dims, const Shap
     const int64_t n = x[x.ndim() - dims + i], m = sizes[i] == -1 ? n : sizes[i];
     require<ValueError>(m >= 0, where,
                         ": expected an output size of at least 0, or -1 for the extent of x, got ", m);
+    require<ValueError>(m == n || m <= most, where, ": expected an output size of at most ", most, ", got ",
+                        m);
     WindowAxis axis{n, 1, {}, {}};
     for (int64_t o = 0; o < m; ++o) {
       axis.begin.push_back(o * n / m);
@@ -160,7 +169,8 @@ int64_t results_of(const ResamplingAxis& axis) {
 template <class Axis>
 Shape result_shape(const Shape& x, int dims, const std::array<Axis, 3>& axes) {
   Shape last = Shape::filled(dims, 0);
-  for (int i = 0; i < dims; ++i) last[i] = results_of(axes[static_cast<size_t>(3 - dims + i)]);
+  const size_t first = axes.size() - static_cast<size_t>(dims);
+  for (int i = 0; i < dims; ++i) last[i] = results_of(axes[first + static_cast<size_t>(i)]);
   return with_last(x, last);
 }
 

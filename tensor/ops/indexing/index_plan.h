@@ -49,4 +49,8 @@ struct IndexPlan {
 Shape assigned_shape(const char* where, const Shape& value, DType value_dtype, const Shape& shape,
                      DType target);
 
+/// `x.index_put_(indices, value, accumulate)`, with `where` in messages.
+void index_put_(const char* where, const Tensor& x, std::span<const Index> indices, const Tensor& value,
+                bool accumulate);
+
 }  // namespace tessera::ops

@@ -130,13 +130,14 @@ Tensor read_elements(const Tensor& x, const IndexedElements& elements) {
   return out;
 }
 
-void write_elements(const Tensor& x, const IndexedElements& elements, const Tensor& value, bool accumulate) {
-  const Device device = common_device("index_put_", {&x, &elements.positions, &value});
-  require_same_dtype("index_put_", {&x, &value});
-  require<DTypeError>(!accumulate || (x.dtype() != u8 && x.dtype() != boolean),
-                      "index_put_: expected a dtype other than u8 and bool to accumulate, got ", describe(x));
+void write_elements(const Tensor& x, const IndexedElements& elements, const Tensor& value, bool accumulate,
+                    const char* where) {
+  const Device device = common_device(where, {&x, &elements.positions, &value});
+  require_same_dtype(where, {&x, &value});
+  require<DTypeError>(!accumulate || (x.dtype() != u8 && x.dtype() != boolean), where,
+                      ": expected a dtype other than u8 and bool to accumulate, got ", describe(x));
   const Tensor values = copy_if_overlapping(x, value.expand(elements.shape(x.shape())));
-  require_distinct_elements("index_put_", x);
+  require_distinct_elements(where, x);
   if (device.is_meta()) return;
   const Arrangement dims(x.ndim(), elements.dims);
   const Tensor arranged = x.permute(dims.order);

@@ -36,6 +36,7 @@ IndexedElements elements_to_fill(const char* where, const Tensor& x, const Tenso
 Tensor read_elements(const Tensor& x, const IndexedElements& elements);
 /// The elements become `value`, which broadcasts; the last of several values for one element stays. With
 /// `accumulate` values are added: those of one element are summed first, in order, in f32 at least.
-void write_elements(const Tensor& x, const IndexedElements& elements, const Tensor& value, bool accumulate);
+void write_elements(const Tensor& x, const IndexedElements& elements, const Tensor& value, bool accumulate,
+                    const char* where = "index_put_");
 
 }  // namespace tessera::ops

@@ -22,6 +22,9 @@ constexpr Kernel<void(const AttentionCall&, const Tensor&, const Tensor&, const 
 constexpr Kernel<void(const Tensor&, double, uint64_t, int64_t, std::span<const int64_t>)> dropout_kernel{
     "attention_dropout", &kernels::cpu::attention_dropout, nullptr};
 
+/// Sums of positions and windows fit into 64 bits.
+constexpr int64_t last_position = int64_t{1} << 60;
+
 void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   require_floating("attention", q);
   require_same_dtype("attention", {&q, &k, &v});
@@ -47,7 +50,13 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOpt
                       "attention: expected a first position for each of the ", q.size(0), " rows of q, got ",
                       positions);
   for (const int64_t position : options.first_positions)
-    require<ValueError>(position >= 0, "attention: expected first positions of at least 0, got ", position);
+    require<ValueError>(position >= 0 && position <= last_position,
+                        "attention: expected first positions from 0 to ", last_position, ", got ", position);
+}
+
+/// 0: none. One beyond all positions hides nothing.
+int64_t window_of(const AttentionOptions& o) {
+  return std::min(o.window.value_or(0), last_position);
 }
 
 bool is_half(DType dtype) {
@@ -96,7 +105,7 @@ AttentionCall make_call(const Tensor& q, const Tensor& k, const Tensor& v, const
           .samples = random.samples.size() == static_cast<size_t>(q.size(0))
                          ? std::span<const int64_t>(random.samples)
                          : std::span<const int64_t>(),
-          .window = o.window.value_or(0),
+          .window = window_of(o),
           .slopes = o.alibi_slopes,
           .first_positions = o.first_positions};
 }
@@ -104,14 +113,14 @@ AttentionCall make_call(const Tensor& q, const Tensor& k, const Tensor& v, const
 /// The number of pairs of a query and a key that causality and the window leave visible to it, over all
 /// heads.
 int64_t visible_pairs(const Tensor& q, const Tensor& k, const AttentionOptions& o) {
-  const int64_t queries = q.size(2), keys = k.size(2), heads = q.size(1);
-  if (!o.causal && !o.window) return q.size(0) * heads * queries * keys;
+  const int64_t queries = q.size(2), keys = k.size(2), heads = q.size(1), window = window_of(o);
+  if (!o.causal && window == 0) return q.size(0) * heads * queries * keys;
   int64_t pairs = 0;
   for (int64_t b = 0; b < q.size(0); ++b) {
     const int64_t first =
         o.first_positions.empty() ? keys - queries : o.first_positions[static_cast<size_t>(b)];
     for (int64_t p = first; p < first + queries; ++p) {
-      const int64_t end = o.causal ? p + 1 : p + *o.window, begin = o.window ? p - *o.window + 1 : 0;
+      const int64_t end = o.causal ? p + 1 : p + window, begin = window > 0 ? p - window + 1 : 0;
       pairs += std::clamp<int64_t>(end, 0, keys) - std::clamp<int64_t>(begin, 0, keys);
     }
   }

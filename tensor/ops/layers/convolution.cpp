@@ -87,7 +87,11 @@ Tensor convolution(const Geometry& g, const Tensor& x, const Tensor& weight, con
   check_shape("convolution", "a weight", weight, g.weight_shape());
   const Tensor y = empty_in_layout(is_channels_last(x), g.y_shape(), x.dtype(), device);
   count_flops(2 * g.multiply_adds());
-  if (y.numel() == 0 || device.is_meta()) return y;
+  if (y.numel() == 0) return y;
+  if (device.is_meta()) {  // a plan counts what the kernel allocates
+    kernels::cpu::convolution(g, x, weight, bias, y);
+    return y;
+  }
   if (x.numel() == 0) {
     y.zero();
     add_bias(y, bias);
@@ -106,7 +110,11 @@ Tensor convolution_input_backward(const Geometry& g, const Tensor& dy, const Ten
   check_shape(name, "a weight", weight, g.weight_shape());
   const Tensor dx = empty_in_layout(is_channels_last(dy), g.x_shape(), dy.dtype(), device);
   count_flops(2 * g.multiply_adds());
-  if (dx.numel() == 0 || device.is_meta()) return dx;
+  if (dx.numel() == 0) return dx;
+  if (device.is_meta()) {
+    kernels::cpu::convolution_input_gradient(g, dy, weight, dx);
+    return dx;
+  }
   if (dy.numel() == 0)
     dx.zero();
   else
@@ -129,7 +137,8 @@ void convolution_weight_backward(const Geometry& g, const Tensor& dy, const Tens
                       ": expected a contiguous gradient of the weight, got strides ", dw.strides());
   require_no_overlap(name, dw, {&dy, &x});
   count_flops(2 * g.multiply_adds());
-  if (dw.numel() == 0 || device.is_meta()) return;
+  if (dw.numel() == 0) return;
+  if (device.is_meta()) return kernels::cpu::convolution_weight_gradient(g, dy, x, accumulate, dw);
   if (dy.numel() > 0 && x.numel() > 0)
     weight_kernel(device, g, dense(dy), x, accumulate, dw);
   else if (!accumulate)

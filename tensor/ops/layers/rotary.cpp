@@ -14,21 +14,27 @@ using kernels::cpu::RotaryCall;
 
 constexpr Kernel<void(const RotaryCall&)> rotary_kernel{"rotary", &kernels::cpu::rotary, nullptr};
 
+/// Sums of positions fit into 64 bits.
+constexpr int64_t last_position = int64_t{1} << 60;
+
 void check(const Tensor& x, const RotaryOptions& o) {
   require_floating("rotary", x);
   require<ShapeError>(x.ndim() == 4, "rotary: expected x (B, H, T, D), got ", describe(x));
   require<ShapeError>(
       o.dims >= 0 && o.dims % 2 == 0 && o.dims <= x.size(3) && (o.dims > 0 || x.size(3) % 2 == 0),
-      "rotary: expected an even number of dims up to the head's ", x.size(3), ", got ", o.dims);
+      "rotary: expected an even number of dims up to the head's ", x.size(3), ", got ",
+      o.dims == 0 ? x.size(3) : o.dims);
   require<ValueError>(o.base > 0 && std::isfinite(o.base), "rotary: expected a base above 0, got ", o.base);
   const auto positions = std::ssize(o.first_positions);
   require<ValueError>(positions == 0 || positions == x.size(0),
                       "rotary: expected a first position for each of the ", x.size(0), " rows, got ",
                       positions);
-  require<ValueError>(o.first_position >= 0, "rotary: expected a first position of at least 0, got ",
-                      o.first_position);
-  for (const int64_t position : o.first_positions)
-    require<ValueError>(position >= 0, "rotary: expected first positions of at least 0, got ", position);
+  const auto check_position = [](int64_t position) {
+    require<ValueError>(position >= 0 && position <= last_position,
+                        "rotary: expected a first position from 0 to ", last_position, ", got ", position);
+  };
+  check_position(o.first_position);
+  for (const int64_t position : o.first_positions) check_position(position);
 }
 
 /// The cosines and sines of positions first .. first + count.

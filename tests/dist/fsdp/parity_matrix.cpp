@@ -83,13 +83,16 @@ const std::vector<ParityCase>& parity_cases() {
       {.name = "partial, no_sync", .model = partial_model(), .accumulate = Accumulate::no_sync},
       {.name = "gpt", .model = gpt_model(), .max_norm = 0.1},
       {.name = "gpt, accumulation", .model = gpt_model(), .accumulate = Accumulate::communicate},
-      {.name = "lstm", .model = lstm_model(), .max_norm = 0.1},
-      {.name = "lstm, no_sync", .model = lstm_model(), .accumulate = Accumulate::no_sync},
+      {.name = "lstm", .model = lstm_model(false), .max_norm = 0.1},
+      {.name = "lstm, no_sync", .model = lstm_model(false), .accumulate = Accumulate::no_sync},
+      {.name = "lstm, checkpointed", .model = lstm_model(true), .accumulate = Accumulate::communicate},
       {.name = "convolutions", .model = convolution_model(false), .max_norm = 0.1},
       {.name = "convolutions, no_sync", .model = convolution_model(false), .accumulate = Accumulate::no_sync},
       {.name = "frozen convolutions", .model = convolution_model(true), .max_norm = 0.1},
       {.name = "encoder", .model = encoder_model(false), .max_norm = 0.1},
       {.name = "encoder, checkpointed", .model = encoder_model(true), .accumulate = Accumulate::communicate},
+      {.name = "normed", .model = normed_model(), .max_norm = 0.1},
+      {.name = "normed, no_sync", .model = normed_model(), .accumulate = Accumulate::no_sync},
   };
   return cases;
 }

@@ -12,6 +12,7 @@
 #include "nn/layers/images/channel_norms.h"
 #include "nn/layers/linear.h"
 #include "nn/layers/recurrent/recurrent.h"
+#include "nn/parametrize/norms.h"
 
 namespace tessera::test {
 namespace {
@@ -174,6 +175,9 @@ struct TinyLstm : ParityModel {
                                           .batch_first = true,
                                           .proj_size = 3});
   nn::Linear& out = add<nn::Linear>("out", {.in = C, .out = C, .weight_init = init::normal(0.4)});
+  explicit TinyLstm(bool checkpointed) {
+    if (checkpointed) nn::checkpoint_every<nn::LSTM>(*this);
+  }
   Variable forward(const Variable& x, const Tensor&, int64_t) override {
     const Variable steps = reshape(x, {x.size(0), 2, C / 2});  // (B, T, I)
     const nn::LstmOutput first = both(steps);
@@ -217,6 +221,16 @@ struct TinyEncoder : ParityModel {
   Variable forward(const Variable&, const Tensor& ids, int64_t) override { return encoder(ids); }
 };
 
+struct Normed : ParityModel {
+  nn::Linear& first = nn::weight_norm(add<nn::Linear>("first", {.in = C, .out = C}));
+  nn::Linear& second = nn::spectral_norm(add<nn::Linear>("second", {.in = C, .out = C}));
+  nn::Linear& last = nn::spectral_norm(add<nn::Linear>("last", {.in = C, .out = C}));
+  Normed() { nn::weight_norm(last, {.name = "bias", .dim = {}}).set_checkpointed(true); }
+  Variable forward(const Variable& x, const Tensor&, int64_t) override {
+    return last(gelu(second(gelu(first(x)))));
+  }
+};
+
 template <class M, class... Args>
 ModelMaker maker(dist::UnitPolicy units, Args... args) {
   return {[args...]() -> std::unique_ptr<ParityModel> { return std::make_unique<M>(args...); },
@@ -257,14 +271,17 @@ ModelMaker branched_model() {
 ModelMaker partial_model() {
   return maker<Partial>(mixers());
 }
-ModelMaker lstm_model() {
-  return maker<TinyLstm>(dist::every<nn::LSTM>());
+ModelMaker lstm_model(bool checkpointed) {
+  return maker<TinyLstm>(dist::every<nn::LSTM>(), checkpointed);
 }
 ModelMaker gpt_model() {
   return maker<TinyGpt>(dist::every<models::Block>());
 }
 ModelMaker convolution_model(bool frozen_backbone) {
   return maker<TinyConvolutions>(dist::every<Backbone>(), frozen_backbone);
+}
+ModelMaker normed_model() {
+  return maker<Normed>(dist::every<nn::Linear>());
 }
 ModelMaker encoder_model(bool checkpointed) {
   return maker<TinyEncoder>(dist::every<nn::TransformerEncoderLayer>(), checkpointed);

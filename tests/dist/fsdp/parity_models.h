@@ -51,12 +51,16 @@ ModelMaker branched_model();
 ModelMaker partial_model();
 /// A transformer of two blocks with a tied head.
 ModelMaker gpt_model();
-/// Two LSTMs, one of them in both directions, on sequences of two steps; each a unit.
-ModelMaker lstm_model();
+/// Two LSTMs, one of them in both directions, on sequences of two steps; each a unit, which with
+/// `checkpointed` runs again in backward.
+ModelMaker lstm_model(bool checkpointed);
 /// Two convolutions with a group norm between them, and two heads with one product of their results; the
 /// convolutions are a unit, which with `frozen_backbone` does not train.
 ModelMaker convolution_model(bool frozen_backbone);
 /// An encoder classifier of two layers; with `checkpointed` its layers run again in backward.
 ModelMaker encoder_model(bool checkpointed);
+
+/// Three layers, each a unit: with weight norm, with spectral norm, and checkpointed with both.
+ModelMaker normed_model();
 
 }  // namespace tessera::test

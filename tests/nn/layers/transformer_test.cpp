@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/view.h"
@@ -178,7 +180,12 @@ TEST_CASE("positions: sinusoidal by the formula, learned, and past their end ref
   nn::materialize(learned, cpu(), 1);
   const Variable w = learned(Variable(Tensor::zeros({1, 2, 4})), 3);
   CHECK(largest_difference(w.value().select(0, 0), to_f64(learned.weight.value().narrow(0, 3, 2))) == 0);
-  CHECK_THROWS_AS(learned(Variable(Tensor::zeros({1, 2, 4})), 5), ShapeError);
+  const int64_t largest = std::numeric_limits<int64_t>::max();
+  for (const int64_t first : {int64_t{5}, int64_t{-1}, largest})
+    CHECK(contains(message_of<ShapeError>([&] {
+                     learned(Variable(Tensor::zeros({1, 2, 4})), first);
+                   }),
+                   text("2 positions from ", first, " on are not inside its 6")));
 }
 
 TEST_CASE("rotary positions: products of queries and keys depend on their distance alone") {
@@ -196,6 +203,14 @@ TEST_CASE("rotary positions: products of queries and keys depend on their distan
   const Variable x = random_tensor({2, 1, 3, 8}, f64, 1);
   CHECK_THROWS_AS(limited(x, 2), ShapeError);
   CHECK_THROWS_AS(limited(x, std::vector<int64_t>{0, 2}), ShapeError);
+  const int64_t largest = std::numeric_limits<int64_t>::max();
+  CHECK_THROWS_AS(limited(x, largest), ShapeError);
+  CHECK_THROWS_AS(limited(x, -1), ValueError);
+  CHECK_THROWS_AS(nn::RotaryEmbedding()(x, largest), ValueError);
+  CHECK(contains(message_of<ShapeError>([&] {
+                   limited(Variable(random_tensor({2, 1, 3, 7}, f64, 1)));
+                 }),
+                 "an even number of dims up to the head's 7, got 7"));
   CHECK_THROWS_AS(nn::RotaryEmbedding({.dims = 3}), ConfigError);
   CHECK_THROWS_AS(nn::RotaryEmbedding({.base = 0}), ConfigError);
   // Rows with positions of their own are those rows alone.

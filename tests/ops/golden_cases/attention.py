@@ -131,3 +131,27 @@ def record(family):
     family.case(
         "grouped_self_attention", "causal", grouped_self_attention, [family.normal(2, 5, 24)], heads=4, kv_heads=2, causal=True
     )
+
+    # A query that sees nothing has a result of 0, whichever form computes it: also where second derivatives are taken,
+    # and where the mask has a gradient.
+    name = "scaled_dot_product_attention"
+    allowed = torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 1]]).bool()
+    family.case(name, "sees_nothing_twice", attention, heads(1, 1, 3, 3) + [allowed], causal=False, scale=None)
+    added = family.normal(3, 3).masked_fill(~allowed, float("-inf"))
+    family.case(name, "sees_nothing_mask", attention, heads(1, 1, 3, 3) + [added], causal=False, scale=None)
+
+    # Few enough elements for finite differences of second derivatives.
+    for name, batch, count, shared, queries, keys, arguments in [
+        ("grouped", 1, 2, 1, 3, 3, plain),
+        ("window", 1, 1, 1, 4, 4, plain | dict(window=2)),
+        ("alibi", 1, 2, 1, 2, 3, plain | dict(slopes=[0.5, 0.25])),
+        ("positions", 2, 1, 1, 2, 3, plain | dict(first_positions=[1, 0])),
+        ("sees_nothing", 1, 1, 1, 4, 2, plain),
+    ]:
+        inputs = [family.normal(batch, count, queries, 2)] + [family.normal(batch, shared, keys, 2) for _ in range(2)]
+        family.case("small_attention", name, variant, inputs, **arguments)
+        if name != "sees_nothing":
+            family.case("small_attention_weights", name, variant_weights, inputs[:2], **arguments)
+    family.case(
+        "grouped_self_attention", "small", grouped_self_attention, [family.normal(1, 3, 8)], heads=2, kv_heads=1, causal=True
+    )

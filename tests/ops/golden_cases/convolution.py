@@ -112,3 +112,18 @@ def record(family):
     family.case("fold", "plain", F.fold, [family.normal(2, 8, 6)], output_size=[3, 4], **windows)
     family.case("fold", "strided", F.fold, [family.normal(1, 12, 9)], output_size=[5, 6], **strided)
     family.case("fold", "one_image", F.fold, [family.normal(8, 6)], output_size=[3, 4], **windows)
+
+    # Few enough elements for finite differences of second derivatives.
+    plain = dict(stride=[1, 1], padding=[0, 0], dilation=[1, 1], groups=1)
+    case("conv2d", "small", (1, 2, 3, 2), (1, 2, 2, 2), bias=True, **{**plain, "stride": [2, 1], "padding": [1, 0]})
+    case("conv2d", "small_groups", (2, 2, 3, 2), (2, 1, 2, 1), **{**plain, "groups": 2, "dilation": [2, 1]})
+    case("conv2d", "small_kernel_one", (1, 3, 2, 2), (2, 3, 1, 1), bias=True, **plain)
+    plain = dict(stride=[1, 1, 1], padding=[0, 0, 0], dilation=[1, 1, 1], groups=1)
+    case("conv3d", "small", (1, 1, 2, 3, 2), (2, 1, 2, 2, 1), bias=True, **{**plain, "stride": [1, 2, 1], "padding": [0, 1, 0]})
+    plain = dict(stride=[1, 1], padding=[0, 0], output_padding=[0, 0], groups=1, dilation=[1, 1])
+    case(
+        "conv_transpose2d", "small_groups", (1, 2, 2, 2), (2, 1, 2, 2), bias=True, channels=2, **{**plain, "groups": 2, "stride": [2, 1]}
+    )
+    plain = dict(stride=[1, 1, 1], padding=[0, 0, 0], output_padding=[0, 0, 0], groups=1, dilation=[1, 1, 1])
+    case("conv_transpose3d", "small", (1, 2, 1, 2, 2), (2, 1, 2, 2, 1), bias=True, channels=1, **{**plain, "stride": [1, 2, 1]})
+    family.case("fold", "small", F.fold, [family.normal(1, 4, 4)], output_size=[3, 3], **windows)

@@ -31,3 +31,5 @@ def record(family):
     family.case("glu", "middle", F.glu, [family.normal(2, 6, 5)], dim=1)
     family.case("glu", "two", F.glu, [family.normal(2)], dim=0)
     family.case("glu", "empty", F.glu, [family.normal(3, 0)], dim=1)
+    for op, f in (("swiglu", "silu"), ("geglu", "gelu")):  # few enough elements for second derivatives
+        family.case(op, "small", gated, [family.normal(2, 3), family.normal(2, 3)], f=f)

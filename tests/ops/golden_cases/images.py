@@ -164,3 +164,19 @@ def record(family):
         axes = tuple(range(2, len(shape)))
         family.case("global_avg_pool", case, lambda x, axes=axes: x.mean(axes), [family.normal(*shape)])
         family.case("global_max_pool", case, lambda x, axes=axes: x.amax(axes), [family.distinct(*shape)])
+    # A window larger than the padded input, which `ceil_mode` cuts off.
+    beyond = dict(kernel_size=[4, 3], stride=[2, 3], padding=[0, 1], ceil_mode=True)
+    family.case("max_pool2d", "ceil_beyond", F.max_pool2d, [family.distinct(1, 2, 3, 2)], **beyond)
+    for count in (True, False):
+        name = f"ceil_beyond_{'with' if count else 'without'}_pad"
+        family.case("avg_pool2d", name, F.avg_pool2d, [family.normal(2, 3, 2)], count_include_pad=count, **beyond)
+    family.case(
+        "lp_pool1d",
+        "ceil_beyond",
+        lambda x, norm_type, kernel_size, stride, ceil_mode: F.lp_pool1d(x, norm_type, kernel_size[0], stride[0], ceil_mode),
+        [family.uniform(0.5, 2.0, 1, 2, 3)],
+        norm_type=2.0,
+        kernel_size=[5],
+        stride=[3],
+        ceil_mode=True,
+    )

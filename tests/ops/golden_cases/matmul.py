@@ -75,3 +75,8 @@ def record(family):
             [family.normal(*shape), family.normal(5, 4)],
             activation="gelu",
         )
+    for case, leading, sizes, bias in [("rows", (3,), (2, 3, 2), True), ("small", (2,), (2, 2, 2), True), ("no_bias", (2, 2), (3, 2, 4), False),
+                                       ("vector", (), (2, 3, 2), True), ("no_rows", (0,), (2, 3, 2), True), ("ones", (2,), (1, 1, 1), True)]:
+        i, j, o = sizes
+        inputs = [family.normal(*leading, i), family.normal(*leading, j), family.normal(o, i, j)]
+        family.case("bilinear", case, F.bilinear, inputs + ([family.normal(o)] if bias else []))

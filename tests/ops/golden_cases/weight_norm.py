@@ -28,3 +28,11 @@ def record(family):
             [family.normal(*shape), family.uniform(0.25, 1.0, rows), family.uniform(0.25, 1.0, columns)],
             constant=(1, 2),
         )
+    family.case(
+        "spectral_norm",
+        "columns",
+        lambda w, u, v, dim: w / torch.vdot(u, torch.mv(w.transpose(0, dim).flatten(1), v)),
+        [family.normal(2, 3, 2), family.uniform(0.25, 1.0, 3), family.uniform(0.25, 1.0, 4)],
+        constant=(1, 2),
+        dim=1,
+    )

@@ -97,6 +97,9 @@ TEST_CASE("integers: searchsorted is std::lower_bound and std::upper_bound") {
   const Tensor rows = tensor({{1, 3, 5}, {2, 4, 6}});
   CHECK(array_equal(searchsorted(rows, tensor({{3}, {3}})), tensor({{1}, {1}})));
   CHECK(searchsorted(tensor({1, 3}), 2).item_i64() == 1);
+  const Tensor places = tensor({std::nan(""), 1.0});  // NaN counts as the largest, as in sort
+  for (const bool right : {false, true})
+    CHECK(array_equal(searchsorted(tensor({0.0, 1.0, 2.0}), places, right), tensor({3, right ? 2 : 1})));
   CHECK(array_equal(bucketize(tensor({0.0, 2.0}), tensor({1.0, 2.0})), tensor({0, 1})));
   CHECK_THROWS_AS(searchsorted(rows, zeros({3, 1}, i64)), ShapeError);
   CHECK_THROWS_AS(searchsorted(tensor({1.0}), tensor({1})), DTypeError);

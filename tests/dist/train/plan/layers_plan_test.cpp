@@ -143,6 +143,7 @@ TEST_CASE("Trainer::plan: networks of images, words and attention are within 5 %
   }
   SUBCASE("a frozen backbone") {
     check<FrozenImages>({128, 3, 20, 20}, 0);
+    check<FrozenImages>({128, 3, 20, 20}, 0, PrecisionMode::bf16);
   }
   SUBCASE("recurrent layers") {
     check<Words>({128, 12}, 50);

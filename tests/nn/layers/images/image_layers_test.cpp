@@ -36,7 +36,7 @@ void same(const Variable& a, const Variable& b) {
 TEST_CASE("paddings: the modes of their names, one number for all sides, errors that name the layer") {
   const Variable x = image();
   same(nn::ConstantPad2d({1, 2, 3, 0}, 0.5)(x), pad(x, {1, 2, 3, 0}, PaddingMode::constant, 0.5));
-  same(nn::ZeroPad2d(1)(x), pad(x, {1, 1, 1, 1}, PaddingMode::constant));
+  same(nn::ZeroPad2d(1)(x), pad(x, {1, 1, 1, 1}));
   same(nn::ReflectionPad2d(2)(x), pad(x, {2, 2, 2, 2}, PaddingMode::reflect));
   same(nn::ReplicationPad1d(3)(image({2, 3, 4})), pad(image({2, 3, 4}), {3, 3}, PaddingMode::replicate));
   same(nn::CircularPad3d(1)(image({1, 2, 2, 2, 2})),

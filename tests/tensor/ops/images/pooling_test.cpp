@@ -269,5 +269,11 @@ TEST_CASE("pooling: arguments that do not fit are errors that say what was expec
                        doctest::Contains("dilation of 1"), ValueError);
   CHECK_THROWS_AS(ops::avg_pool(x, {.kernel_size = 2}, {.divisor_override = -1}), ValueError);
   CHECK_THROWS_WITH_AS(ops::adaptive_avg_pool(x, 2, {2, -2}), doctest::Contains("got -2"), ValueError);
+  const int64_t largest = std::numeric_limits<int64_t>::max();
+  CHECK_THROWS_AS(ops::adaptive_avg_pool(x, 2, largest),
+                  ValueError);  // and takes no memory for as many windows
+  CHECK_THROWS_AS(pool({.kernel_size = largest, .padding = largest / 2}), ValueError);
+  CHECK_THROWS_AS(pool({.kernel_size = 2, .dilation = largest}), ValueError);
+  CHECK_THROWS_AS(pool({.kernel_size = 2, .stride = largest, .ceil_mode = true}), ValueError);
   CHECK_THROWS_AS(ops::avg_pool_backward(x, {1, 2, 4, 4}, {.kernel_size = 2}), ShapeError);
 }

@@ -232,6 +232,15 @@ TEST_CASE("attention variants: ALiBi's slopes are the paper's") {
   CHECK_THROWS_AS(alibi_slopes(0), ValueError);
 }
 
+TEST_CASE("attention variants: a window of any number of positions hides nothing else") {
+  const Tensor x = random_tensor({1, 2, 5, 4}, f32, 1);
+  const int64_t largest = std::numeric_limits<int64_t>::max();
+  for (const bool causal : {false, true}) {
+    const Tensor all = ops::attention(x, x, x, {.causal = causal}).out;
+    CHECK(same_bits(ops::attention(x, x, x, {.causal = causal, .window = largest}).out, all));
+  }
+}
+
 TEST_CASE("attention variants: options that do not fit are refused") {
   const Tensor q = Tensor::zeros({2, 4, 3, 8}), k = Tensor::zeros({2, 2, 3, 8}),
                odd = Tensor::zeros({2, 3, 3, 8});
@@ -244,7 +253,9 @@ TEST_CASE("attention variants: options that do not fit are refused") {
         "attention: expected a slope for each of the 4 heads of q, got 2");
   CHECK(refused({.first_positions = {1}}) ==
         "attention: expected a first position for each of the 2 rows of q, got 1");
-  CHECK(refused({.first_positions = {1, -1}}) == "attention: expected first positions of at least 0, got -1");
+  CHECK(contains(refused({.first_positions = {1, -1}}), "expected first positions from 0 to "));
+  const int64_t largest = std::numeric_limits<int64_t>::max();
+  CHECK(contains(refused({.first_positions = {1, largest}}), ", got 9223372036854775807"));
   CHECK_THROWS_AS(ops::attention(q, odd, odd, {.enable_gqa = true}), ShapeError);
   CHECK_THROWS_AS(ops::attention(q, k, k, {}), ShapeError);
 }
