@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/cuda_sim/checks/operation_order.h"
+#include "tools/cuda_sim/machine/barriers.h"
 #include "tools/cuda_sim/machine/program.h"
 #include "tools/cuda_sim/machine/warp.h"
 
@@ -15,6 +16,7 @@ namespace tessera::cuda_sim {
 
 class Device;
 class SharedShadow;
+class WarpRunner;
 struct KernelCounters;
 
 /// A launch: what <<<grid, block, dynamic_shared>>> says.
@@ -36,10 +38,16 @@ class Block {
   /// gives the order of warps; 0: ascending.
   void begin(uint64_t number, uint64_t seed);
 
-  enum class Progress : uint8_t { running, ended };
+  enum class Progress : uint8_t {
+    running,
+    waiting,  ///< all that its warps did was to wait in loops for other blocks
+    ended,
+  };
   /// Runs about `instructions` warp instructions, so that blocks take turns: a wait in a loop for another
   /// block ends.
+  /// @throws KernelFault where the kernel does what ends it, or where nothing in the block can go on.
   Progress run(int64_t instructions);
+  int64_t executed() const { return executed_; }  ///< by the last run()
 
   Device& device() { return *device_; }
   const Program& program() const { return *program_; }
@@ -53,8 +61,14 @@ class Block {
   Operation operation() const { return operation_; }
   KernelCounters& counters() { return *counters_; }
   std::span<Warp> warps() { return warps_; }
+  Barriers& barriers() { return barriers_; }
 
  private:
+  void begin_warp(Warp& warp);
+  void write_special_registers(Warp& warp);
+  void order_warps(uint64_t seed);
+  [[noreturn]] void report_stuck();
+
   Device* device_;
   const Program* program_;
   LaunchShape shape_;
@@ -66,6 +80,12 @@ class Block {
   std::vector<std::byte> shared_;
   std::unique_ptr<SharedShadow> shared_shadow_;
   std::vector<Warp> warps_;
+  std::vector<WarpRunner> runners_;
+  Barriers barriers_;
+  std::vector<uint32_t> turns_;  ///< warps in the order in which they take turns
+  size_t turn_ = 0;
+  uint32_t ended_ = 0;
+  int64_t executed_ = 0;
 };
 
 }  // namespace tessera::cuda_sim

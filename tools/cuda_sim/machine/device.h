@@ -3,9 +3,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "tools/cuda_sim/checks/findings.h"
 #include "tools/cuda_sim/checks/operation_order.h"
@@ -25,6 +28,10 @@ struct Settings {
   uint64_t seed = 1;     ///< of every random order
   enum class BlockOrder : uint8_t { ascending, descending, random } block_order = BlockOrder::ascending;
   bool counts = true;  ///< sectors, bank conflicts, operations
+  /// Warp instructions after which a launch that does nothing but wait in loops has a deadlock.
+  uint64_t waiting_limit = uint64_t{1} << 29;
+  /// Warp instructions of one block between two barriers or ends of warps after which it never ends.
+  uint64_t watchdog_limit = uint64_t{1} << 34;
 };
 
 /// What ends a kernel on a card. `code` is the cudaError_t that sticks.
@@ -49,6 +56,9 @@ class Device {
   Findings& findings() { return *findings_; }
   const OperationOrder& order() const { return *order_; }
   CounterTable& counters() { return *counters_; }
+  /// Writes what a kernel prints, to stdout where nothing else was set. Thread-safe.
+  void print(std::string_view text);
+  void set_printer(std::function<void(std::string_view)> printer);
 
   /// A kernel did what ends it on a card. Checks report it and go on with the other lanes; the launch ends
   /// with the first of these codes (a cudaError_t). Thread-safe.
@@ -67,6 +77,8 @@ class Device {
   Findings* findings_;
   const OperationOrder* order_;
   std::unique_ptr<CounterTable> counters_;
+  std::mutex printer_mutex_;
+  std::function<void(std::string_view)> printer_;
   std::atomic<int> fault_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,21 @@ struct Instruction;
 
 /// Carries an instruction out for the lanes `Warp::active()`, of which there is at least one.
 using Execute = void (*)(Warp&, const Instruction&);
+
+/// Bytes that begin at a cache line: registers and constants, so that no vector of lanes crosses one.
+template <class T>
+struct CacheLineAllocator {
+  using value_type = T;
+  CacheLineAllocator() = default;
+  template <class U>
+  explicit CacheLineAllocator(const CacheLineAllocator<U>&) {}
+  T* allocate(size_t count) {
+    return static_cast<T*>(::operator new (count * sizeof(T), std::align_val_t{64}));
+  }
+  void deallocate(T* memory, size_t) { ::operator delete (memory, std::align_val_t{64}); }
+  bool operator==(const CacheLineAllocator&) const = default;
+};
+using LaneBytes = std::vector<std::byte, CacheLineAllocator<std::byte>>;
 
 /// The place of an operand's 32 values. Registers lie in the warp; constants in the program, each stored once
 /// per lane, so that an instruction reads both alike. Places are multiples of 64 bytes; the lowest bit tells
@@ -39,12 +55,14 @@ enum class Flow : uint8_t {
   branch_table,  ///< brx.idx: to targets[source 0] of the program's table `immediate`
   exit,          ///< the lanes end
   named_lanes,   ///< waits until the lanes named by source[3] are here, then executes: shfl, vote, match,
-                 ///< redux, bar.warp
+                 ///< redux; bar.warp, where `execute` is null and lanes may wait at different ones
   whole_warp,    ///< waits until all lanes of the warp are here, then executes: mma, ldmatrix
   barrier,       ///< the warp stops at a barrier of its block; `Barrier` says which
 };
 
-/// The barrier of an instruction with Flow::barrier (PTX ISA, "barrier").
+/// The barrier of an instruction with Flow::barrier (PTX ISA, "barrier"). source[0] is its number, source[1]
+/// the count of threads (absent: all), source[2] the predicate of a reduction, destination[0] what the
+/// reduction gives. flags[0] is 1 where the lanes of a warp may arrive apart (barrier without .aligned).
 enum class BarrierKind : uint8_t { sync, arrive, count, all, any };
 
 /// One decoded instruction. `execute` knows what the fields mean.
@@ -90,11 +108,12 @@ struct Program {
   std::vector<SourceLine> lines;  ///< of each instruction
   std::vector<std::string> files;
   std::vector<std::vector<uint32_t>> branch_tables;
-  std::vector<std::byte> constants;  ///< the bank of Place::in_constants
+  LaneBytes constants;  ///< the bank of Place::in_constants
   std::vector<Parameter> parameters;
   uint32_t parameter_bytes = 0;
   uint32_t register_bytes = 0;  ///< of a warp: the bank of Place::in_register
   uint32_t static_shared_bytes = 0;
+  uint32_t dynamic_shared_offset = 0;            ///< of dynamic shared memory, behind the static variables
   uint32_t local_bytes = 0;                      ///< of a thread
   uint32_t max_threads = max_threads_per_block;  ///< .maxntid
   uint32_t required_threads = 0;                 ///< .reqntid; 0: any

@@ -25,9 +25,32 @@ struct PendingCopy {
 /// Lanes with the same program counter. Lanes that branch apart become groups of their own; the group with
 /// the lowest counter runs first, and groups that meet at one counter become one again.
 struct LaneGroup {
+  enum class State : uint8_t { running, waiting_for_lanes, at_barrier };
   uint32_t counter = 0;
   LaneMask lanes = 0;
-  bool is_waiting = false;  ///< at an instruction that needs lanes of other groups
+  State state = State::running;
+  uint8_t barrier = 0;  ///< number of the barrier at which it stands
+};
+
+/// The groups of a warp: at most one per lane, no allocation.
+class LaneGroups {
+ public:
+  int size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  LaneGroup& operator[](int i) { return groups_[static_cast<size_t>(i)]; }
+  const LaneGroup& operator[](int i) const { return groups_[static_cast<size_t>(i)]; }
+  LaneGroup* begin() { return groups_.data(); }
+  LaneGroup* end() { return groups_.data() + size_; }
+  const LaneGroup* begin() const { return groups_.data(); }
+  const LaneGroup* end() const { return groups_.data() + size_; }
+  void clear() { size_ = 0; }
+  void push(const LaneGroup& group) { groups_[static_cast<size_t>(size_++)] = group; }
+  /// The last group takes the place of group `i`.
+  void remove(int i) { (*this)[i] = (*this)[--size_]; }
+
+ private:
+  int size_ = 0;
+  std::array<LaneGroup, warp_lanes> groups_;
 };
 
 class Warp {
@@ -55,16 +78,19 @@ class Warp {
     return local_.data() + static_cast<size_t>(lane) * program_->local_bytes;
   }
 
-  // The state below belongs to the machine (warp.cpp, block.cpp, asynchronous_copy.cpp), not to arithmetic.
-  enum class State : uint8_t { running, at_barrier, ended };
-  State state = State::running;
-  std::vector<LaneGroup> groups;
+  // The state below belongs to the machine (warp_runner.cpp, block.cpp, asynchronous copies), not to
+  // arithmetic.
+  enum class State : uint8_t { running, blocked, ended };
+  State state = State::running;  ///< blocked: every group waits for a barrier or for lanes that do
+  LaneGroups groups;
   LaneMask existing = 0;  ///< lanes that the block has
   LaneMask exited = 0;
-  const Instruction* barrier = nullptr;          ///< at which it stands
+  const Instruction* last_exit = nullptr;  ///< where lanes ended
+  LaneMask live() const { return existing & ~exited; }
   std::vector<std::vector<PendingCopy>> copies;  ///< groups of cp.async; the last one is open
   std::array<uint32_t, max_warps_per_block>
       clock{};  ///< vector clock over the block's warps, for the race check
+  LaneMask carry = 0;  ///< the carry flag CC.CF of each lane: add.cc, addc, ...
 
  private:
   friend class Block;
@@ -74,7 +100,8 @@ class Warp {
   Block* block_ = nullptr;
   const Program* program_ = nullptr;
   uint32_t number_ = 0;
-  std::vector<std::byte> registers_, local_;
+  LaneBytes registers_;
+  std::vector<std::byte> local_;
 };
 
 /// Calls `body(lane)` for the active lanes. With all of them active the loop has no branch and is vectorised.
