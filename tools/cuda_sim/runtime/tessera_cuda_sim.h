@@ -18,13 +18,13 @@ void tessera_cuda_sim_clear_findings(void);
 size_t tessera_cuda_sim_text(char* text, size_t bytes);
 /* Whether findings are written to stderr as they come (1 at first). */
 void tessera_cuda_sim_print(int on);
-/* A caching allocator gives a block to another user: its bytes are undefined from here on, and what used it
-   before must have ended for every operation that uses it from here on. */
-void tessera_cuda_sim_forget(const void* pointer, size_t bytes);
+/* A caching allocator gives a block to a user on `stream`, a cudaStream_t. From there on its bytes are
+   undefined; an earlier use that does not come before is a finding. Returns a cudaError_t. */
+int tessera_cuda_sim_forget(const void* pointer, size_t bytes, void* stream);
 /* Names the allocation that contains the pointer in findings. */
 void tessera_cuda_sim_name(const void* pointer, const char* name);
-/* One count of a kernel's counters by its name ("load_sectors"), added up over all kernels whose readable name
-   contains `kernel`. */
+/* One count of a kernel's counters by its name ("load_sectors"), added up over all kernels whose readable
+   name contains `kernel`. */
 uint64_t tessera_cuda_sim_counter(const char* kernel, const char* counter);
 void tessera_cuda_sim_clear_counters(void);
 

@@ -27,7 +27,8 @@ extern "C" {
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mode) {
   return with_stream("cudaStreamBeginCapture", handle, [&](Call& call, Stream& stream) {
-    if (mode < cudaStreamCaptureModeGlobal || mode > cudaStreamCaptureModeRelaxed) return cudaErrorInvalidValue;
+    if (mode < cudaStreamCaptureModeGlobal || mode > cudaStreamCaptureModeRelaxed)
+      return cudaErrorInvalidValue;
     return begin_capture(call, stream, mode);
   });
 }
@@ -72,7 +73,8 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatu
 }
 
 cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t handle, cudaGraphNode_t* dependencies,
-                                                const cudaGraphEdgeData* edges, size_t count, unsigned flags) {
+                                                const cudaGraphEdgeData* edges, size_t count,
+                                                unsigned flags) {
   return with_stream("cudaStreamUpdateCaptureDependencies", handle, [&](Call&, Stream& stream) {
     if (edges != nullptr || (count != 0 && dependencies == nullptr)) return cudaErrorInvalidValue;
     if (stream.capture == nullptr) return cudaErrorIllegalState;

@@ -35,7 +35,8 @@ CopyParameters rows_copy(void* to, size_t to_pitch, const void* from, size_t fro
 }
 
 bool block_copy(const cudaMemcpy3DParms* parameters, CopyParameters& copy) {
-  if (parameters == nullptr || parameters->srcArray != nullptr || parameters->dstArray != nullptr) return false;
+  if (parameters == nullptr || parameters->srcArray != nullptr || parameters->dstArray != nullptr)
+    return false;
   const auto first = [](const cudaPitchedPtr& pointer, const cudaPos& at) {
     return reinterpret_cast<uint64_t>(pointer.ptr) + (at.z * pointer.ysize + at.y) * pointer.pitch + at.x;
   };
@@ -130,8 +131,8 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int f
 
 cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset,
                                cudaMemcpyKind kind) {
-  return copy_symbol("cudaMemcpyToSymbol", symbol, const_cast<void*>(from), bytes, offset, kind, true, nullptr,
-                     false);
+  return copy_symbol("cudaMemcpyToSymbol", symbol, const_cast<void*>(from), bytes, offset, kind, true,
+                     nullptr, false);
 }
 
 cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset,

@@ -131,7 +131,8 @@ cudaError_t cudaDeviceReset() {
 
 cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
   return api_call("cudaDeviceSetLimit", [&](Call& call) {
-    if (limit < cudaLimitStackSize || limit > cudaLimitPersistingL2CacheSize) return cudaErrorUnsupportedLimit;
+    if (limit < cudaLimitStackSize || limit > cudaLimitPersistingL2CacheSize)
+      return cudaErrorUnsupportedLimit;
     call.device().limits[limit] = value;
     return cudaSuccess;
   });
@@ -141,7 +142,8 @@ cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
   return api_call("cudaDeviceGetLimit", [&](Call& call) {
     if (value == nullptr) return cudaErrorInvalidValue;
     constexpr size_t defaults[] = {1024, 1 << 20, 8 << 20, 2, 2048, 64, 0};
-    if (limit < cudaLimitStackSize || limit > cudaLimitPersistingL2CacheSize) return cudaErrorUnsupportedLimit;
+    if (limit < cudaLimitStackSize || limit > cudaLimitPersistingL2CacheSize)
+      return cudaErrorUnsupportedLimit;
     const auto it = call.device().limits.find(limit);
     *value = it != call.device().limits.end() ? it->second : defaults[limit];
     return cudaSuccess;

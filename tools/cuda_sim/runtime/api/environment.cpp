@@ -28,8 +28,8 @@ cudaError_t cudaProfilerStop() {
 }
 
 /// There is no driver behind this runtime: no symbol of it is found.
-cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned, unsigned long long,
-                                             cudaDriverEntryPointQueryResult* result) {
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned,
+                                             unsigned long long, cudaDriverEntryPointQueryResult* result) {
   return api_call("cudaGetDriverEntryPointByVersion", [&](Call&) {
     if (symbol == nullptr || function == nullptr) return cudaErrorInvalidValue;
     *function = nullptr;

@@ -33,48 +33,48 @@ int blocks_of(Call& call, const Program& program, int block_size, size_t dynamic
 extern "C" {
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* host) {
-  return with_kernel("cudaFuncGetAttributes", host,
-                     [&](Call& call, RegisteredFunction& function, const Program& program) {
-                       if (attributes == nullptr) return cudaErrorInvalidValue;
-                       const DeviceState& device = call.device();
-                       *attributes = {};
-                       attributes->sharedSizeBytes = program.static_shared_bytes;
-                       attributes->localSizeBytes = program.local_bytes;
-                       attributes->maxThreadsPerBlock = static_cast<int>(program.max_threads);
-                       attributes->numRegs = assumed_registers;
-                       attributes->ptxVersion = attributes->binaryVersion = device.architecture->capability;
-                       attributes->maxDynamicSharedSizeBytes =
-                           static_cast<int>(max_dynamic_shared(device, function, program));
-                       const auto carveout = function.carveout.find(device.index());
-                       attributes->preferredShmemCarveout =
-                           carveout == function.carveout.end() ? cudaSharedmemCarveoutDefault : carveout->second;
-                       return cudaSuccess;
-                     });
+  return with_kernel(
+      "cudaFuncGetAttributes", host, [&](Call& call, RegisteredFunction& function, const Program& program) {
+        if (attributes == nullptr) return cudaErrorInvalidValue;
+        const DeviceState& device = call.device();
+        *attributes = {};
+        attributes->sharedSizeBytes = program.static_shared_bytes;
+        attributes->localSizeBytes = program.local_bytes;
+        attributes->maxThreadsPerBlock = static_cast<int>(program.max_threads);
+        attributes->numRegs = assumed_registers;
+        attributes->ptxVersion = attributes->binaryVersion = device.architecture->capability;
+        attributes->maxDynamicSharedSizeBytes =
+            static_cast<int>(max_dynamic_shared(device, function, program));
+        const auto carveout = function.carveout.find(device.index());
+        attributes->preferredShmemCarveout =
+            carveout == function.carveout.end() ? cudaSharedmemCarveoutDefault : carveout->second;
+        return cudaSuccess;
+      });
 }
 
 cudaError_t cudaFuncSetAttribute(const void* host, cudaFuncAttribute attribute, int value) {
-  return with_kernel(
-      "cudaFuncSetAttribute", host, [&](Call& call, RegisteredFunction& function, const Program& program) {
-        const DeviceState& device = call.device();
-        switch (attribute) {
-          case cudaFuncAttributeMaxDynamicSharedMemorySize:
-            if (value < 0 || static_cast<size_t>(value) + program.static_shared_bytes >
-                                 device.architecture->shared_per_block_opt_in)
-              return cudaErrorInvalidValue;
-            function.max_dynamic_shared[device.index()] = value;
-            return cudaSuccess;
-          case cudaFuncAttributePreferredSharedMemoryCarveout:
-            if (value < cudaSharedmemCarveoutDefault || value > cudaSharedmemCarveoutMaxShared)
-              return cudaErrorInvalidValue;
-            function.carveout[device.index()] = value;
-            return cudaSuccess;
-          case cudaFuncAttributeNonPortableClusterSizeAllowed:
-          case cudaFuncAttributeClusterSchedulingPolicyPreference:
-            return cudaSuccess;
-          default:
-            return cudaErrorInvalidValue;
-        }
-      });
+  return with_kernel("cudaFuncSetAttribute", host,
+                     [&](Call& call, RegisteredFunction& function, const Program& program) {
+                       const DeviceState& device = call.device();
+                       switch (attribute) {
+                         case cudaFuncAttributeMaxDynamicSharedMemorySize:
+                           if (value < 0 || static_cast<size_t>(value) + program.static_shared_bytes >
+                                                device.architecture->shared_per_block_opt_in)
+                             return cudaErrorInvalidValue;
+                           function.max_dynamic_shared[device.index()] = value;
+                           return cudaSuccess;
+                         case cudaFuncAttributePreferredSharedMemoryCarveout:
+                           if (value < cudaSharedmemCarveoutDefault || value > cudaSharedmemCarveoutMaxShared)
+                             return cudaErrorInvalidValue;
+                           function.carveout[device.index()] = value;
+                           return cudaSuccess;
+                         case cudaFuncAttributeNonPortableClusterSizeAllowed:
+                         case cudaFuncAttributeClusterSchedulingPolicyPreference:
+                           return cudaSuccess;
+                         default:
+                           return cudaErrorInvalidValue;
+                       }
+                     });
 }
 
 cudaError_t cudaFuncSetCacheConfig(const void* host, cudaFuncCache) {
@@ -135,19 +135,20 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
 
 cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void* host, int blocks,
                                                       int block_size) {
-  return with_kernel(
-      "cudaOccupancyAvailableDynamicSMemPerBlock", host,
-      [&](Call& call, RegisteredFunction&, const Program& program) {
-        if (bytes == nullptr || blocks < 1 || block_size < 1) return cudaErrorInvalidValue;
-        const Architecture& architecture = *call.device().architecture;
-        size_t most = architecture.shared_per_block_opt_in -
-                      std::min<size_t>(architecture.shared_per_block_opt_in, program.static_shared_bytes);
-        most -= most % shared_granularity;
-        while (most != 0 && blocks_of(call, program, block_size, most) < blocks) most -= shared_granularity;
-        if (blocks_of(call, program, block_size, most) < blocks) return cudaErrorInvalidValue;
-        *bytes = most;
-        return cudaSuccess;
-      });
+  return with_kernel("cudaOccupancyAvailableDynamicSMemPerBlock", host,
+                     [&](Call& call, RegisteredFunction&, const Program& program) {
+                       if (bytes == nullptr || blocks < 1 || block_size < 1) return cudaErrorInvalidValue;
+                       const Architecture& architecture = *call.device().architecture;
+                       size_t most = architecture.shared_per_block_opt_in -
+                                     std::min<size_t>(architecture.shared_per_block_opt_in,
+                                                      program.static_shared_bytes);
+                       most -= most % shared_granularity;
+                       while (most != 0 && blocks_of(call, program, block_size, most) < blocks)
+                         most -= shared_granularity;
+                       if (blocks_of(call, program, block_size, most) < blocks) return cudaErrorInvalidValue;
+                       *bytes = most;
+                       return cudaSuccess;
+                     });
 }
 
 }  // extern "C"

@@ -45,8 +45,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 bl
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
-  if (config == nullptr)
-    return api_call("cudaLaunchKernelExC", [](Call&) { return cudaErrorInvalidValue; });
+  if (config == nullptr) return api_call("cudaLaunchKernelExC", [](Call&) { return cudaErrorInvalidValue; });
   bool is_cooperative = false;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = config->attrs[i];

@@ -68,7 +68,8 @@ cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
 }
 
 cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
-  if (pool == nullptr) return api_call("cudaMallocFromPoolAsync", [](Call&) { return cudaErrorInvalidValue; });
+  if (pool == nullptr)
+    return api_call("cudaMallocFromPoolAsync", [](Call&) { return cudaErrorInvalidValue; });
   return allocate("cudaMallocFromPoolAsync", pointer, bytes, pool, stream);
 }
 
@@ -183,10 +184,18 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attrib
   return with_pool("cudaMemPoolSetAttribute", handle, [&](Call&, MemoryPool& pool) {
     if (value == nullptr) return cudaErrorInvalidValue;
     switch (attribute) {
-      case cudaMemPoolReuseFollowEventDependencies: pool.reuse_follow_events = *static_cast<int*>(value); break;
-      case cudaMemPoolReuseAllowOpportunistic: pool.reuse_opportunistic = *static_cast<int*>(value); break;
-      case cudaMemPoolReuseAllowInternalDependencies: pool.reuse_internal = *static_cast<int*>(value); break;
-      case cudaMemPoolAttrReleaseThreshold: pool.release_threshold = *static_cast<uint64_t*>(value); break;
+      case cudaMemPoolReuseFollowEventDependencies:
+        pool.reuse_follow_events = *static_cast<int*>(value);
+        break;
+      case cudaMemPoolReuseAllowOpportunistic:
+        pool.reuse_opportunistic = *static_cast<int*>(value);
+        break;
+      case cudaMemPoolReuseAllowInternalDependencies:
+        pool.reuse_internal = *static_cast<int*>(value);
+        break;
+      case cudaMemPoolAttrReleaseThreshold:
+        pool.release_threshold = *static_cast<uint64_t*>(value);
+        break;
       case cudaMemPoolAttrReservedMemHigh:
         if (*static_cast<uint64_t*>(value) != 0) return cudaErrorInvalidValue;
         pool.reserved_high = pool.reserved;
@@ -195,7 +204,8 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attrib
         if (*static_cast<uint64_t*>(value) != 0) return cudaErrorInvalidValue;
         pool.used_high = pool.used;
         break;
-      default: return cudaErrorInvalidValue;
+      default:
+        return cudaErrorInvalidValue;
     }
     return cudaSuccess;
   });
@@ -207,15 +217,32 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attrib
     auto& bytes = *static_cast<uint64_t*>(value);
     auto& number = *static_cast<int*>(value);
     switch (attribute) {
-      case cudaMemPoolReuseFollowEventDependencies: number = pool.reuse_follow_events; break;
-      case cudaMemPoolReuseAllowOpportunistic: number = pool.reuse_opportunistic; break;
-      case cudaMemPoolReuseAllowInternalDependencies: number = pool.reuse_internal; break;
-      case cudaMemPoolAttrReleaseThreshold: bytes = pool.release_threshold; break;
-      case cudaMemPoolAttrReservedMemCurrent: bytes = pool.reserved; break;
-      case cudaMemPoolAttrReservedMemHigh: bytes = pool.reserved_high; break;
-      case cudaMemPoolAttrUsedMemCurrent: bytes = pool.used; break;
-      case cudaMemPoolAttrUsedMemHigh: bytes = pool.used_high; break;
-      default: return cudaErrorInvalidValue;
+      case cudaMemPoolReuseFollowEventDependencies:
+        number = pool.reuse_follow_events;
+        break;
+      case cudaMemPoolReuseAllowOpportunistic:
+        number = pool.reuse_opportunistic;
+        break;
+      case cudaMemPoolReuseAllowInternalDependencies:
+        number = pool.reuse_internal;
+        break;
+      case cudaMemPoolAttrReleaseThreshold:
+        bytes = pool.release_threshold;
+        break;
+      case cudaMemPoolAttrReservedMemCurrent:
+        bytes = pool.reserved;
+        break;
+      case cudaMemPoolAttrReservedMemHigh:
+        bytes = pool.reserved_high;
+        break;
+      case cudaMemPoolAttrUsedMemCurrent:
+        bytes = pool.used;
+        break;
+      case cudaMemPoolAttrUsedMemHigh:
+        bytes = pool.used_high;
+        break;
+      default:
+        return cudaErrorInvalidValue;
     }
     return cudaSuccess;
   });

@@ -80,7 +80,8 @@ size_t tessera_cuda_sim_text(char* text, size_t bytes) {
   for (const Finding& finding : Runtime::instance().findings.all()) {
     all += std::string(check_name(finding.check)) + ": " + finding.message;
     const Site& site = finding.site;
-    if (!site.kernel.empty()) all += " [" + site.kernel + " " + site.file + ":" + std::to_string(site.line) + "]";
+    if (!site.kernel.empty())
+      all += " [" + site.kernel + " " + site.file + ":" + std::to_string(site.line) + "]";
     all += '\n';
   }
   if (text != nullptr && bytes != 0) {
@@ -95,14 +96,23 @@ void tessera_cuda_sim_print(int on) {
   Runtime::instance().findings.prints = on != 0;
 }
 
-void tessera_cuda_sim_forget(const void* pointer, size_t bytes) {
-  api_call("tessera_cuda_sim_forget", [&](Call& call) {
+int tessera_cuda_sim_forget(const void* pointer, size_t bytes, void* stream_handle) {
+  return api_call("tessera_cuda_sim_forget", [&](Call& call) {
     const auto address = reinterpret_cast<uint64_t>(pointer);
+    Stream* stream = call.stream(static_cast<cudaStream_t>(stream_handle));
     DeviceState* owner = call.runtime.owner(address);
-    if (owner == nullptr) return cudaErrorInvalidValue;
+    if (owner == nullptr || stream == nullptr) return cudaErrorInvalidValue;
+    if (stream->capture != nullptr) return cudaSuccess;
     const DeviceMemory::Range range = owner->device.memory().live_range(address);
     if (range.end == 0 || address + bytes > range.end) return cudaErrorInvalidValue;
-    owner->device.shadow().hand_over(address, bytes);
+    call.runtime.issue(call.lock, *stream,
+                       {.name = "reuse of a block", .run = [owner, address, bytes](Operation operation) {
+                          // Every earlier use must have ended: to the checks it is a write of all bytes.
+                          owner->device.shadow().access_range(operation, address, bytes, true, "reuse");
+                          owner->device.shadow().forget(address, bytes);
+                          std::memset(reinterpret_cast<void*>(address), 0xff, bytes);
+                          return true;
+                        }});
     return cudaSuccess;
   });
 }

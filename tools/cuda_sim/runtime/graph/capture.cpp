@@ -75,7 +75,8 @@ cudaError_t end_capture(Call& call, Stream& stream, std::unique_ptr<Graph>& grap
   CaptureSession* session = stream.capture;
   if (session == nullptr) return cudaErrorIllegalState;
   if (session->origin != &stream)
-    return invalidate(call, *session, cudaErrorStreamCaptureUnmatched, "this stream did not begin the capture");
+    return invalidate(call, *session, cudaErrorStreamCaptureUnmatched,
+                      "this stream did not begin the capture");
   if (session->mode != cudaStreamCaptureModeRelaxed && session->thread != std::this_thread::get_id())
     return cudaErrorStreamCaptureWrongThread;
   cudaError_t result = cudaSuccess;

@@ -17,8 +17,8 @@ class Call;
 struct Event;
 struct Stream;
 
-/// One capture, from cudaStreamBeginCapture to cudaStreamEndCapture. Streams join it by waiting for an event of
-/// it, and must have joined its first stream again at the end.
+/// One capture, from cudaStreamBeginCapture to cudaStreamEndCapture. Streams join it by waiting for an event
+/// of it, and must have joined its first stream again at the end.
 struct CaptureSession {
   uint64_t id = 0;
   Stream* origin = nullptr;
@@ -37,8 +37,8 @@ cudaError_t begin_capture(Call& call, Stream& stream, cudaStreamCaptureMode mode
 /// Gives the graph, or null with the error.
 cudaError_t end_capture(Call& call, Stream& stream, std::unique_ptr<Graph>& graph);
 
-/// What stands in the way of an operation on `stream`: an invalid capture, or work on the legacy stream while a
-/// blocking stream of its device captures.
+/// What stands in the way of an operation on `stream`: an invalid capture, or work on the legacy stream while
+/// a blocking stream of its device captures.
 cudaError_t check_stream_for_work(Call& call, Stream& stream);
 /// The same for a wait or a query of the host on `stream`, which no capture allows.
 cudaError_t check_stream_for_host(Call& call, Stream& stream);

@@ -135,11 +135,13 @@ void GraphExec::launch(Runtime& runtime, Scheduler::Lock& lock, Stream& stream) 
     Work work{.name = "disabled node"};
     if (node.is_enabled) work = make_work(runtime, *stream.device, node.parameters);
     work.name += " of a graph";
-    if (const auto* event = std::get_if<EventParameters>(&node.parameters); event != nullptr && event->is_wait)
+    if (const auto* event = std::get_if<EventParameters>(&node.parameters);
+        event != nullptr && event->is_wait)
       after.push_back(event->record->operation);
     const uint32_t chain = node.branch == 0 ? stream.chain : chains[static_cast<size_t>(node.branch) - 1];
     operations[i] = runtime.scheduler.add(lock, chain, runtime.guard(*stream.device, std::move(work)), after);
-    if (const auto* event = std::get_if<EventParameters>(&node.parameters); event != nullptr && !event->is_wait)
+    if (const auto* event = std::get_if<EventParameters>(&node.parameters);
+        event != nullptr && !event->is_wait)
       event->record->operation = operations[i];
     if (node.is_last) last.push_back(operations[i]);
   }

@@ -15,7 +15,7 @@ struct Stream;
 
 struct GraphNode {
   Graph* graph = nullptr;
-  uint64_t number = 0;  ///< in the process: a node of an executable graph is known by it
+  uint64_t number = 0;    ///< in the process: a node of an executable graph is known by it
   uint64_t original = 0;  ///< of a clone: the number of the node that it was made of
   NodeParameters parameters;
   std::vector<GraphNode*> dependencies;
@@ -41,14 +41,14 @@ struct GraphExec {
     uint64_t number = 0;
     NodeParameters parameters;
     std::vector<size_t> dependencies;  ///< indices of nodes before it
-    int branch = 0;  ///< nodes of a branch follow one another; 0: on the stream of the launch
+    int branch = 0;        ///< nodes of a branch follow one another; 0: on the stream of the launch
     bool is_last = false;  ///< nothing depends on it
     bool is_enabled = true;
   };
   std::vector<Node> nodes;
   int branches = 1;
   std::vector<uint32_t> chains;  ///< of the branches from 1 on
-  Operation last_launch = 0;  ///< launches of one executable graph follow one another
+  Operation last_launch = 0;     ///< launches of one executable graph follow one another
   unsigned long long flags = 0;
 
   explicit GraphExec(const Graph& graph);

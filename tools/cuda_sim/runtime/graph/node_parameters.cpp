@@ -19,17 +19,17 @@ Overloaded(Bodies...) -> Overloaded<Bodies...>;
 }  // namespace
 
 cudaGraphNodeType node_type(const NodeParameters& parameters) {
-  return std::visit(
-      Overloaded{[](const KernelParameters&) { return cudaGraphNodeTypeKernel; },
-                 [](const CopyParameters&) { return cudaGraphNodeTypeMemcpy; },
-                 [](const FillParameters&) { return cudaGraphNodeTypeMemset; },
-                 [](const HostParameters&) { return cudaGraphNodeTypeHost; },
-                 [](const EventParameters& event) {
-                   return event.is_wait ? cudaGraphNodeTypeWaitEvent : cudaGraphNodeTypeEventRecord;
-                 },
-                 [](const ChildParameters&) { return cudaGraphNodeTypeGraph; },
-                 [](const EmptyParameters&) { return cudaGraphNodeTypeEmpty; }},
-      parameters);
+  return std::visit(Overloaded{[](const KernelParameters&) { return cudaGraphNodeTypeKernel; },
+                               [](const CopyParameters&) { return cudaGraphNodeTypeMemcpy; },
+                               [](const FillParameters&) { return cudaGraphNodeTypeMemset; },
+                               [](const HostParameters&) { return cudaGraphNodeTypeHost; },
+                               [](const EventParameters& event) {
+                                 return event.is_wait ? cudaGraphNodeTypeWaitEvent
+                                                      : cudaGraphNodeTypeEventRecord;
+                               },
+                               [](const ChildParameters&) { return cudaGraphNodeTypeGraph; },
+                               [](const EmptyParameters&) { return cudaGraphNodeTypeEmpty; }},
+                    parameters);
 }
 
 std::string node_name(const NodeParameters& parameters) {

@@ -1,5 +1,5 @@
-// What an operation of a stream or a node of a graph does: its parameters, from which the work is made anew for
-// each time that it runs.
+// What an operation of a stream or a node of a graph does: its parameters, from which the work is made anew
+// for each time that it runs.
 #pragma once
 
 #include <cuda_runtime_api.h>

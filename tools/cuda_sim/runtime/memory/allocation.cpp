@@ -19,8 +19,9 @@ cudaError_t check_freeable(Call& call, DeviceState& owner, const void* pointer) 
   const auto nearest = owner.device.memory().find(address);
   const bool is_inside = nearest && address - nearest->address <= nearest->bytes;
   if (is_inside && !nearest->is_live && address == nearest->address) {
-    call.report(Check::use_after_free, "allocation " + std::to_string(nearest->number) + " (" + nearest->name +
-                                           ", " + std::to_string(nearest->bytes) + " bytes) is free already");
+    call.report(Check::use_after_free, "allocation " + std::to_string(nearest->number) + " (" +
+                                           nearest->name + ", " + std::to_string(nearest->bytes) +
+                                           " bytes) is free already");
     return cudaErrorInvalidValue;
   }
   if (!is_inside || address != nearest->address || call.runtime.kernels.is_variable(owner, address)) {

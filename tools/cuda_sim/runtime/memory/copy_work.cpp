@@ -71,9 +71,8 @@ cudaError_t check_device_range(Call& call, uint64_t address, uint64_t bytes, con
     call.report(Check::bounds, std::string(what) + " lies in no allocation");
     return cudaErrorInvalidValue;
   }
-  const std::string allocation =
-      "allocation " + std::to_string(nearest->number) + " (" + nearest->name + ", " +
-      std::to_string(nearest->bytes) + " bytes)";
+  const std::string allocation = "allocation " + std::to_string(nearest->number) + " (" + nearest->name +
+                                 ", " + std::to_string(nearest->bytes) + " bytes)";
   if (!nearest->is_live) {
     call.report(Check::use_after_free, std::string(what) + " was freed: " + allocation);
     return cudaErrorInvalidValue;
@@ -87,7 +86,8 @@ cudaError_t check_device_range(Call& call, uint64_t address, uint64_t bytes, con
 }
 
 cudaError_t check_copy(Call& call, const CopyParameters& copy) {
-  if (copy.kind < cudaMemcpyHostToHost || copy.kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
+  if (copy.kind < cudaMemcpyHostToHost || copy.kind > cudaMemcpyDefault)
+    return cudaErrorInvalidMemcpyDirection;
   if (extent_to(copy) == 0) return cudaSuccess;
   if (copy.to == 0 || copy.from == 0) return cudaErrorInvalidValue;
   if (copy.height > 1 && (copy.to_pitch < copy.width || copy.from_pitch < copy.width))
@@ -96,7 +96,8 @@ cudaError_t check_copy(Call& call, const CopyParameters& copy) {
   const bool from_device = call.runtime.owner(copy.from) != nullptr;
   if (copy.kind != cudaMemcpyDefault) {
     const bool says_to_device = copy.kind == cudaMemcpyHostToDevice || copy.kind == cudaMemcpyDeviceToDevice;
-    const bool says_from_device = copy.kind == cudaMemcpyDeviceToHost || copy.kind == cudaMemcpyDeviceToDevice;
+    const bool says_from_device =
+        copy.kind == cudaMemcpyDeviceToHost || copy.kind == cudaMemcpyDeviceToDevice;
     if (says_to_device != to_device || says_from_device != from_device) {
       call.report(Check::bounds, std::string("the kind of the copy does not fit its pointers: to the ") +
                                      (to_device ? "device" : "host") + ", from the " +
@@ -105,9 +106,11 @@ cudaError_t check_copy(Call& call, const CopyParameters& copy) {
     }
   }
   if (to_device)
-    if (const cudaError_t error = check_device_range(call, copy.to, extent_to(copy), "the destination")) return error;
+    if (const cudaError_t error = check_device_range(call, copy.to, extent_to(copy), "the destination"))
+      return error;
   if (from_device)
-    if (const cudaError_t error = check_device_range(call, copy.from, extent_from(copy), "the source")) return error;
+    if (const cudaError_t error = check_device_range(call, copy.from, extent_from(copy), "the source"))
+      return error;
   return cudaSuccess;
 }
 
@@ -137,7 +140,8 @@ cudaError_t issue_copy(Call& call, Stream& stream, CopyParameters copy, bool is_
   const bool poisons = to_pinned && from_device && is_deferred && !host_functions_pending(runtime) &&
                        !runtime.host_memory.is_in_flight(copy.to, extent_to(copy));
   if (poisons)
-    for_rows(copy, [&](uint64_t to, uint64_t) { std::memset(reinterpret_cast<void*>(to), 0xff, copy.width); });
+    for_rows(copy,
+             [&](uint64_t to, uint64_t) { std::memset(reinterpret_cast<void*>(to), 0xff, copy.width); });
   const Operation operation = runtime.issue(call.lock, stream, make_work(runtime, *stream.device, copy));
   if (to_pinned) runtime.host_memory.will_use(operation, copy.to, extent_to(copy), true);
   if (from_pinned) runtime.host_memory.will_use(operation, copy.from, extent_from(copy), false);
@@ -175,8 +179,8 @@ void run_copy(Runtime& runtime, const CopyParameters& copy, Operation operation)
     if (from_owner != nullptr)
       from_owner->device.shadow().access_range(operation, from, copy.width, false, "copy");
     if (to_owner != nullptr) to_owner->device.shadow().access_range(operation, to, copy.width, true, "copy");
-    std::memmove(reinterpret_cast<void*>(to), staged != nullptr ? reinterpret_cast<const char*>(staged) : at(from),
-                 copy.width);
+    std::memmove(reinterpret_cast<void*>(to),
+                 staged != nullptr ? reinterpret_cast<const char*>(staged) : at(from), copy.width);
     if (staged != nullptr) staged += copy.width;
   });
 }

@@ -14,8 +14,8 @@ cudaError_t issue_copy(Call& call, Stream& stream, CopyParameters copy, bool is_
 /// Carries a copy out.
 void run_copy(Runtime& runtime, const CopyParameters& copy, Operation operation);
 
-/// A range of device memory as operations use it: whether it lies inside one live allocation. `what` names it in
-/// the finding.
+/// A range of device memory as operations use it: whether it lies inside one live allocation. `what` names it
+/// in the finding.
 cudaError_t check_device_range(Call& call, uint64_t address, uint64_t bytes, const char* what);
 
 }  // namespace tessera::cuda_sim

@@ -32,7 +32,8 @@ void fill_row(uint64_t address, const FillParameters& fill) {
 }  // namespace
 
 cudaError_t check_fill(Call& call, const FillParameters& fill) {
-  if (fill.element_bytes != 1 && fill.element_bytes != 2 && fill.element_bytes != 4) return cudaErrorInvalidValue;
+  if (fill.element_bytes != 1 && fill.element_bytes != 2 && fill.element_bytes != 4)
+    return cudaErrorInvalidValue;
   if (extent(fill) == 0) return cudaSuccess;
   if (fill.to == 0 || fill.to % fill.element_bytes != 0) return cudaErrorInvalidValue;
   if (fill.height > 1 && fill.pitch < row_bytes(fill)) return cudaErrorInvalidValue;
@@ -71,7 +72,8 @@ void run_fill(Runtime& runtime, const FillParameters& fill, Operation operation)
   for (uint64_t z = 0; z < fill.depth; ++z)
     for (uint64_t y = 0; y < fill.height; ++y) {
       const uint64_t row = fill.to + z * fill.slice + y * fill.pitch;
-      if (owner != nullptr) owner->device.shadow().access_range(operation, row, row_bytes(fill), true, "fill");
+      if (owner != nullptr)
+        owner->device.shadow().access_range(operation, row, row_bytes(fill), true, "fill");
       fill_row(row, fill);
     }
 }

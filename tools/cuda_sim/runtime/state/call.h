@@ -36,8 +36,8 @@ ThreadState& this_thread();
 /// Where a call may stand.
 enum class CallKind : uint8_t {
   usual,
-  unsafe_in_capture,   ///< refused while a stream captures (cudaStreamCaptureMode)
-  needs_no_device,     ///< works on a lost device too
+  unsafe_in_capture,  ///< refused while a stream captures (cudaStreamCaptureMode)
+  needs_no_device,    ///< works on a lost device too
 };
 
 class Call {
@@ -50,7 +50,8 @@ class Call {
   ThreadState& thread = this_thread();
 
   DeviceState& device() { return runtime.device(thread.device); }
-  /// A stream by its handle: 0 and cudaStreamLegacy, cudaStreamPerThread, a created one. Null: no such stream.
+  /// A stream by its handle: 0 and cudaStreamLegacy, cudaStreamPerThread, a created one. Null: no such
+  /// stream.
   Stream* stream(cudaStream_t handle);
   Event* event(cudaEvent_t handle) { return runtime.events.find(handle); }
   void report(Check check, const std::string& message) {

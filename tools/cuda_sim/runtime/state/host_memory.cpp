@@ -55,8 +55,6 @@ void HostMemory::use(Operation operation, uint64_t begin, uint64_t bytes, bool w
   if (writes) ++writes_;
   Block* block = find(begin);
   if (block == nullptr || bytes == 0) return;
-  std::erase_if(block->uses,
-                [this](const Block::Use& earlier) { return log_->host_has_waited_for(earlier.operation); });
   const uint64_t end = begin + bytes;
   for (const Block::Use& earlier : block->uses) {
     if (earlier.end <= begin || end <= earlier.begin || !(earlier.writes || writes)) continue;
@@ -69,8 +67,11 @@ void HostMemory::use(Operation operation, uint64_t begin, uint64_t bytes, bool w
                    Site{});
     break;
   }
-  // What this operation covers and comes after needs no place of its own any more.
+  // What this operation covers and comes after needs no place of its own any more; nor does what the host has
+  // waited for, once no operation is left that was issued before the wait.
+  const bool is_last = scheduler_->unfinished() <= 1;
   std::erase_if(block->uses, [&](const Block::Use& earlier) {
+    if (is_last && log_->host_has_waited_for(earlier.operation)) return true;
     return begin <= earlier.begin && earlier.end <= end && (writes || !earlier.writes) &&
            log_->is_ordered(earlier.operation, operation);
   });

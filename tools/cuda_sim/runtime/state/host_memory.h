@@ -25,7 +25,7 @@ class HostMemory {
       Operation operation = 0;
       bool writes = false;
     };
-    std::vector<Use> uses;     ///< by operations that ran, and that the host has not waited for
+    std::vector<Use> uses;     ///< by operations that ran
     std::vector<Use> pending;  ///< by operations that were issued
   };
   HostMemory(OperationLog& log, Scheduler& scheduler, Findings& findings)

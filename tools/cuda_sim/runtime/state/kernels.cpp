@@ -82,7 +82,8 @@ LoadedModule* Kernels::load(DeviceState& device, Image& image, cudaError_t& erro
       best = std::move(parsed);
     }
     if (!best) {
-      std::fprintf(stderr, "[cuda_sim] an object has no code for sm_%d: %s\n", device.architecture->capability,
+      std::fprintf(stderr, "[cuda_sim] an object has no code for sm_%d: %s\n",
+                   device.architecture->capability,
                    image.error.empty() ? "its PTX is for later architectures" : image.error.c_str());
       error = cudaErrorNoKernelImageForDevice;
       return nullptr;

@@ -20,8 +20,8 @@ struct DeviceState;
 
 /// An object's fat binary.
 struct Image {
-  std::vector<std::string> texts;  ///< of PTX
-  std::string error;               ///< why there are none
+  std::vector<std::string> texts;                        ///< of PTX
+  std::string error;                                     ///< why there are none
   std::map<int, std::unique_ptr<LoadedModule>> modules;  ///< by device
   std::map<int, std::set<uint64_t>> variables;           ///< their addresses, by device
 };
@@ -40,8 +40,8 @@ struct RegisteredVariable {
   bool is_managed = false;
 };
 
-/// Kernels are known by the address of their host stub, variables by that of their host shadow. A device loads
-/// an image when it first needs something of it.
+/// Kernels are known by the address of their host stub, variables by that of their host shadow. A device
+/// loads an image when it first needs something of it.
 class Kernels {
  public:
   Image* add_image(const void* wrapper);

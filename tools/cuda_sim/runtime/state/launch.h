@@ -6,8 +6,8 @@
 
 namespace tessera::cuda_sim {
 
-/// Fills `kernel` from what a launch is given; `arguments` point to the values of the parameters. Refuses what
-/// the card would: extents, launch bounds, shared memory beyond what the function allows.
+/// Fills `kernel` from what a launch is given; `arguments` point to the values of the parameters. Refuses
+/// what the card would: extents, launch bounds, shared memory beyond what the function allows.
 cudaError_t make_kernel_parameters(Call& call, DeviceState& device, const void* host, dim3 grid, dim3 block,
                                    void** arguments, size_t shared, KernelParameters& kernel);
 /// Dynamic shared memory that a launch of the function may ask for.

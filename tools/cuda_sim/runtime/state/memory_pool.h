@@ -6,8 +6,8 @@
 
 namespace tessera::cuda_sim {
 
-/// The accounts of a pool. Blocks come from the device's memory and go back to it at once, since an address is
-/// never given out twice; `reserved` is what a card would keep: up to the release threshold until the next
+/// The accounts of a pool. Blocks come from the device's memory and go back to it at once, since an address
+/// is never given out twice; `reserved` is what a card would keep: up to the release threshold until the next
 /// synchronisation or trim.
 struct MemoryPool {
   int device = 0;
