@@ -23,7 +23,9 @@ namespace tessera::cuda_sim::testing {
 class InOrder final : public OperationOrder {
  public:
   bool is_ordered(Operation, Operation) const override { return true; }
-  std::string describe(Operation operation) const override { return "operation " + std::to_string(operation); }
+  std::string describe(Operation operation) const override {
+    return "operation " + std::to_string(operation);
+  }
 };
 
 /// The parameters of a launch, laid out as a kernel expects them: each at a multiple of its size.
@@ -114,11 +116,12 @@ class Card {
 
 /// A module with one kernel `k`: `parameters` as PTX declares them, `body` without braces.
 inline std::string kernel_text(const std::string& parameters, const std::string& body) {
-  return ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(" + parameters + ") {\n" + body + "\n}\n";
+  return ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(" + parameters + ") {\n" + body +
+         "\n}\n";
 }
 
-/// A kernel `k` with two pointer parameters in %rd1 (`in`) and %rd2 (`out`), %r0 the number of the thread in the
-/// grid, %rd3 4 times that. Registers %r0-99, %rd0-99, %f0-99, %fd0-99, %h0-99 (16 bits), %p0-99.
+/// A kernel `k` with two pointer parameters in %rd1 (`in`) and %rd2 (`out`), %r0 the number of the thread in
+/// the grid, %rd3 4 times that. Registers %r0-99, %rd0-99, %f0-99, %fd0-99, %h0-99 (16 bits), %p0-99.
 inline std::string in_out_kernel(const std::string& body) {
   return kernel_text(".param .u64 in, .param .u64 out", R"(
     .reg .b32 %r<100>; .reg .b64 %rd<100>; .reg .f32 %f<100>; .reg .f64 %fd<100>; .reg .b16 %h<100>;

@@ -66,6 +66,7 @@ void Block::begin(uint64_t number, uint64_t seed) {
   for (WarpRunner& runner : runners_) runner.begin();
   order_warps(seed);
   ended_ = 0;
+  unwatched_ = 0;
   ++counters_->blocks;
 }
 
@@ -137,6 +138,7 @@ Block::Progress Block::run(int64_t instructions) {
       WarpRunner& runner = runners_[number];
       const auto stop = runner.run(std::min(warp_turn, instructions - executed_));
       executed_ += runner.executed();
+      watch(number, runner.executed());
       if (stop == WarpRunner::Stop::ended && ++ended_ == warps_.size()) return Progress::ended;
       if (stop == WarpRunner::Stop::waiting) {
         ++waiting;
@@ -152,6 +154,23 @@ Block::Progress Block::run(int64_t instructions) {
     return Progress::running;
   }
   return only_waits ? Progress::waiting : Progress::running;
+}
+
+// Ends a block in which for very long no warp has come to a barrier or to its end.
+void Block::watch(uint32_t warp, int64_t instructions) {
+  const uint64_t events = barriers_.completed() + ended_;
+  unwatched_ = events == watched_events_ ? unwatched_ + static_cast<uint64_t>(instructions) : 0;
+  watched_events_ = events;
+  if (unwatched_ <= device_->settings().watchdog_limit || warps_[warp].groups.empty()) return;
+  const LaneGroup& group = warps_[warp].groups[0];
+  const Instruction& instruction = program_->code[group.counter];
+  const std::string message = "a kernel that does not end: " + std::to_string(unwatched_) +
+                              " instructions of a block without a barrier, now at " +
+                              describe_place(warps_[warp], instruction);
+  if (device_->findings().is_on(Check::deadlock))
+    device_->findings().add(Check::deadlock, message,
+                            site_of(warps_[warp], instruction, std::countr_zero(group.lanes)));
+  throw KernelFault(launch_timeout, message);
 }
 
 // No warp can go on: some lanes wait for others that wait elsewhere.

@@ -67,6 +67,7 @@ class Block {
   void begin_warp(Warp& warp);
   void write_special_registers(Warp& warp);
   void order_warps(uint64_t seed);
+  void watch(uint32_t warp, int64_t instructions);
   [[noreturn]] void report_stuck();
 
   Device* device_;
@@ -86,6 +87,7 @@ class Block {
   size_t turn_ = 0;
   uint32_t ended_ = 0;
   int64_t executed_ = 0;
+  uint64_t unwatched_ = 0, watched_events_ = 0;  ///< instructions since a barrier or an end of a warp
 };
 
 }  // namespace tessera::cuda_sim

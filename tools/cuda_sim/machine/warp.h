@@ -89,7 +89,7 @@ class Warp {
   LaneMask live() const { return existing & ~exited; }
   std::vector<std::vector<PendingCopy>> copies;  ///< groups of cp.async; the last one is open
   std::array<uint32_t, max_warps_per_block>
-      clock{};  ///< vector clock over the block's warps, for the race check
+      clock{};         ///< vector clock over the block's warps, for the race check
   LaneMask carry = 0;  ///< the carry flag CC.CF of each lane: add.cc, addc, ...
 
  private:

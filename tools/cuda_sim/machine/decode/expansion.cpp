@@ -114,17 +114,19 @@ void Expansion::expand_call(const ptx::Statement& statement, NameScope& scope, c
   Frame& body = *frames_.back();
   if (!statement.guard.empty()) steps_.push_back({&statement, &scope, &frame, &body});
   NameScope& inner = new_scope(module_scope_);
-  bind(statement, callee->results, call.results, scope, inner);
-  bind(statement, callee->parameters, call.arguments, scope, inner);
+  bind(statement, callee->name, "results", callee->results, call.results, scope, inner);
+  bind(statement, callee->name, "parameters", callee->parameters, call.arguments, scope, inner);
   expand_body(*callee, inner, body);
 }
 
-void Expansion::bind(const ptx::Statement& call, const std::vector<ptx::FunctionParameter>& formal,
+void Expansion::bind(const ptx::Statement& call, const std::string& function, const char* what,
+                     const std::vector<ptx::FunctionParameter>& formal,
                      const std::vector<ptx::Operand>& actual, NameScope& caller, NameScope& callee) {
-  if (formal.size() != actual.size())
-    refuse(call, kernel_->name,
-           "the function has " + std::to_string(formal.size()) + " parameters, not " +
-               std::to_string(actual.size()));
+  if (formal.size() != actual.size()) {
+    std::string text = "function " + function + " has " + std::to_string(formal.size()) + ' ';
+    text += what;
+    refuse(call, kernel_->name, text + ", not " + std::to_string(actual.size()));
+  }
   for (size_t i = 0; i < formal.size(); ++i) {
     const Symbol* symbol = caller.find_symbol(actual[i].name);
     if (symbol == nullptr) refuse(call, kernel_->name, "only .param variables are known as arguments");

@@ -50,8 +50,9 @@ class Expansion {
   void expand_body(const ptx::Function& function, NameScope& scope, Frame& frame);
   void expand_statement(const ptx::Statement& statement, NameScope& scope, const Frame& frame);
   void expand_call(const ptx::Statement& statement, NameScope& scope, const Frame& frame);
-  void bind(const ptx::Statement& call, const std::vector<ptx::FunctionParameter>& formal,
-            const std::vector<ptx::Operand>& actual, NameScope& caller, NameScope& callee);
+  void bind(const ptx::Statement& call, const std::string& function, const char* what,
+            const std::vector<ptx::FunctionParameter>& formal, const std::vector<ptx::Operand>& actual,
+            NameScope& caller, NameScope& callee);
   void declare_variable(const ptx::Variable& variable, NameScope& scope);
   void declare_used(const ptx::Operand& operand, NameScope& scope);
   void place_shared(const ptx::Variable& variable, NameScope& scope);
