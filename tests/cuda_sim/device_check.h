@@ -1,6 +1,6 @@
-// Test cases in CUDA sources: few lines, since nvcc parses them for host and device. A program runs its cases and
-// exits with 1 where a check failed. It runs on the simulated card, and where it asks for no findings on a real
-// one too.
+// Test cases in CUDA sources: few lines, since nvcc parses them for host and device. A program runs its cases
+// and exits with 1 where a check failed. It runs on the simulated card, and where it asks for no findings on
+// a real one too.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -32,7 +32,9 @@ inline void check(bool is_true, const char* text, const char* file, int line) {
   std::printf("%s:%d: CHECK( %s ) is false\n", file, line, text);
 }
 
-inline std::string to_text(cudaError_t value) { return cudaGetErrorName(value); }
+inline std::string to_text(cudaError_t value) {
+  return cudaGetErrorName(value);
+}
 template <class T>
 std::string to_text(const T& value) {
   return std::to_string(value);
@@ -43,7 +45,8 @@ void check_equal(const A& a, const B& b, const char* text, const char* file, int
   ++checks;
   if (a == b) return;
   ++failures;
-  std::printf("%s:%d: CHECK( %s ) is false: %s and %s\n", file, line, text, to_text(a).c_str(), to_text(b).c_str());
+  std::printf("%s:%d: CHECK( %s ) is false: %s and %s\n", file, line, text, to_text(a).c_str(),
+              to_text(b).c_str());
 }
 
 inline std::string findings() {
@@ -91,20 +94,20 @@ inline int run(int argc, char** argv) {
 }  // namespace device_check
 
 #define DEVICE_CHECK_NAME(a, b) a##b
-#define DEVICE_CHECK_CASE(name, line)                                                                       \
-  static void DEVICE_CHECK_NAME(case_, line)();                                                             \
-  static const device_check::Registration DEVICE_CHECK_NAME(registration_, line)(name,                      \
-                                                                                 DEVICE_CHECK_NAME(case_, line)); \
+#define DEVICE_CHECK_CASE(name, line)                                             \
+  static void DEVICE_CHECK_NAME(case_, line)();                                   \
+  static const device_check::Registration DEVICE_CHECK_NAME(registration_, line)( \
+      name, DEVICE_CHECK_NAME(case_, line));                                      \
   static void DEVICE_CHECK_NAME(case_, line)()
 #define TEST_CASE(name) DEVICE_CHECK_CASE(name, __LINE__)
 #define CHECK(condition) device_check::check((condition), #condition, __FILE__, __LINE__)
 #define CHECK_EQ(a, b) device_check::check_equal((a), (b), #a " == " #b, __FILE__, __LINE__)
 #define CHECK_OK(call) CHECK_EQ(call, cudaSuccess)
-#define REQUIRE_OK(call)                                                                       \
-  do {                                                                                         \
-    const cudaError_t require_error = (call);                                                  \
-    if (require_error != cudaSuccess) {                                                        \
+#define REQUIRE_OK(call)                                                                          \
+  do {                                                                                            \
+    const cudaError_t require_error = (call);                                                     \
+    if (require_error != cudaSuccess) {                                                           \
       std::printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorName(require_error)); \
-      std::exit(1);                                                                            \
-    }                                                                                          \
+      std::exit(1);                                                                               \
+    }                                                                                             \
   } while (0)

@@ -1,4 +1,5 @@
-// Streams and events: what is ordered is right in every order of execution, what is not is found in every one.
+// Streams and events: what is ordered is right in every order of execution, what is not is found in every
+// one.
 #include "tests/cuda_sim/device_check.h"
 
 namespace {
@@ -54,7 +55,9 @@ void produce_and_consume(bool waits) {
 
 }  // namespace
 
-TEST_CASE("a consumer that waits for the producer's event reads what it wrote") { produce_and_consume(true); }
+TEST_CASE("a consumer that waits for the producer's event reads what it wrote") {
+  produce_and_consume(true);
+}
 
 TEST_CASE("a missing event wait is found in every order") {
   produce_and_consume(false);
@@ -194,10 +197,14 @@ TEST_CASE("a host function runs in the order of its stream") {
   host = w.host;
   fill<<<4, 256, 0, w.a>>>(w.x, 5, n);
   CHECK_OK(cudaMemcpyAsync(w.host, w.x, bytes, cudaMemcpyDeviceToHost, w.a));
-  CHECK_OK(cudaLaunchHostFunc(w.a, [](void*) { seen = host[n - 1]; }, nullptr));
-  CHECK_OK(cudaStreamAddCallback(w.a, [](cudaStream_t, cudaError_t status, void*) {
-    if (status == cudaSuccess) seen += 1;
-  }, nullptr, 0));
+  CHECK_OK(cudaLaunchHostFunc(
+      w.a, [](void*) { seen = host[n - 1]; }, nullptr));
+  CHECK_OK(cudaStreamAddCallback(
+      w.a,
+      [](cudaStream_t, cudaError_t status, void*) {
+        if (status == cudaSuccess) seen += 1;
+      },
+      nullptr, 0));
   CHECK_OK(cudaStreamSynchronize(w.a));
   CHECK(seen == 6);
   CHECK(device_check::none());
@@ -208,7 +215,8 @@ TEST_CASE("a host function that waits for a stream is reported, and does not han
   static cudaStream_t stream;
   static cudaError_t result;
   stream = w.a;
-  CHECK_OK(cudaLaunchHostFunc(w.a, [](void*) { result = cudaStreamSynchronize(stream); }, nullptr));
+  CHECK_OK(cudaLaunchHostFunc(
+      w.a, [](void*) { result = cudaStreamSynchronize(stream); }, nullptr));
   CHECK_OK(cudaStreamSynchronize(w.a));
   CHECK_EQ(result, cudaErrorNotPermitted);
   CHECK(device_check::only("deadlock"));
@@ -250,4 +258,6 @@ TEST_CASE("streams have flags, priorities and ids") {
   CHECK_EQ(cudaStreamSynchronize(stream), cudaErrorInvalidResourceHandle);
 }
 
-int main(int argc, char** argv) { return device_check::run(argc, argv); }
+int main(int argc, char** argv) {
+  return device_check::run(argc, argv);
+}
