@@ -13,16 +13,19 @@
 namespace tessera::cuda_sim {
 
 class Warp;
+class Block;
+class BlockOrder;
 class Findings;
+class LaunchOrder;
 struct Instruction;
 
 /// Shadow of a device's global memory.
 ///
 /// A page's cells are as wide as the narrowest access to it (4 bytes at first), so that neighbours of 2 and 1
-/// bytes that different threads write are told apart. A cell holds its last write and the reads since:
-/// exactly, as a set. Within a launch two accesses are ordered by program order, by barriers of the block and
-/// of the warp, and by release and acquire at one address, across blocks too; two operations by
-/// `OperationOrder`. Thread-safe.
+/// bytes that different threads write are told apart; a page that is all alike has one cell. A cell holds its
+/// last write and the reads since: exactly, as a set. Within a launch two accesses are ordered by program
+/// order, by barriers of the block and of the warp, and by release and acquire at one address, across blocks
+/// too; two operations by `OperationOrder`. One operation runs at a time, its blocks on several threads.
 class GlobalShadow {
  public:
   GlobalShadow(uint64_t begin, uint64_t bytes, Findings& findings, const OperationOrder& order);
@@ -32,6 +35,8 @@ class GlobalShadow {
   void access(Warp& warp, const Instruction& instruction, const Access& access);
   /// A fence (membar, fence.acq_rel) of the active lanes.
   void fence(Warp& warp, const Instruction& instruction, Scope scope);
+  /// The order that releases give in the launch of `block`; null where its kernel has none.
+  LaunchOrder* releases(Block& block);
   /// An operation that is no kernel: a copy, a fill, an access of the host. `what` names the call.
   void access_range(Operation operation, uint64_t address, uint64_t bytes, bool is_write, const char* what);
   /// The bytes are undefined from here on: allocated, freed, given to another user by an allocator.
@@ -49,6 +54,8 @@ class SharedShadow {
   ~SharedShadow();
   /// A block begins: nothing is written.
   void reset(uint32_t bytes);
+  /// The block's part in the race check, of global memory too.
+  BlockOrder& order();
   void access(Warp& warp, const Instruction& instruction, const Access& access);
   /// cp.async was issued for [offset, offset + bytes) of shared memory; nothing may touch it until
   /// `copy_done`, which counts as a write by `lane`.

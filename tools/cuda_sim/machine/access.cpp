@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tools/cuda_sim/checks/access_counts.h"
+#include "tools/cuda_sim/checks/address_text.h"
 #include "tools/cuda_sim/checks/shadow.h"
 #include "tools/cuda_sim/checks/site.h"
 #include "tools/cuda_sim/machine/block.h"
@@ -25,23 +26,6 @@ inline void for_lanes(LaneMask lanes, Body body) {
   } else {
     for (; lanes != 0; lanes &= lanes - 1) body(static_cast<size_t>(std::countr_zero(lanes)));
   }
-}
-
-std::string hex(uint64_t value) {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  do {
-    text.insert(text.begin(), digits[value & 15]);
-    value >>= 4;
-  } while (value != 0);
-  return "0x" + text;
-}
-
-std::string verb(const Access& access) {
-  return (access.is_read && access.is_write ? "atomic access of "
-          : access.is_write                 ? "write of "
-                                            : "read of ") +
-         std::to_string(access.bytes) + " bytes";
 }
 
 /// One access of one warp that has a state space.
@@ -101,7 +85,7 @@ void Way::keep_aligned() {
       return;
     }
     report(Check::alignment, lane,
-           verb(access_) + " at " + hex(access_.address[lane]) + ", which is no multiple of them");
+           describe_access(access_) + " at " + hex(access_.address[lane]) + ", which is no multiple of them");
     device_.set_fault(misaligned_address);
   });
 }
@@ -112,27 +96,26 @@ void Way::report_global(size_t lane) {
   device_.set_fault(illegal_address);
   if (!memory.contains(address)) {
     report(Check::bounds, lane,
-           verb(access_) + (address < 4096 ? ": a null pointer: " : ": a host pointer: ") + hex(address) +
-               " is no address of the device");
+           describe_access(access_) + (address < 4096 ? ": a null pointer: " : ": a host pointer: ") +
+               hex(address) + " is no address of the device");
     return;
   }
   const auto nearest = memory.find(address);
   if (!nearest) {
-    report(Check::bounds, lane, verb(access_) + " at " + hex(address) + ", before every allocation");
+    report(Check::bounds, lane,
+           describe_access(access_) + " at " + hex(address) + ", before every allocation");
     return;
   }
   const uint64_t offset = address - nearest->address;
-  const std::string allocation = "allocation " + std::to_string(nearest->number) + " (" + nearest->name +
-                                 ", " + std::to_string(nearest->bytes) + " bytes at " +
-                                 hex(nearest->address) + ")";
+  const std::string allocation = describe(*nearest);
   if (!nearest->is_live && offset < nearest->bytes) {
     report(Check::use_after_free, lane,
-           verb(access_) + " at offset " + std::to_string(offset) + " of " + allocation + ", which " +
-               device_.order().describe(nearest->freed_by) + " freed");
+           describe_access(access_) + " at offset " + std::to_string(offset) + " of " + allocation +
+               ", which " + device_.order().describe(nearest->freed_by) + " freed");
     return;
   }
   report(Check::bounds, lane,
-         verb(access_) + " at " + hex(address) + ", " +
+         describe_access(access_) + " at " + hex(address) + ", " +
              (offset < nearest->bytes
                   ? std::to_string(offset + access_.bytes - nearest->bytes) + " bytes over the end of "
                   : std::to_string(offset - nearest->bytes) + " bytes past the end of ") +
@@ -159,8 +142,8 @@ void Way::keep_inside(uint64_t begin, uint64_t end, const char* what) {
   if (good == access_.lanes) return;
   for_lanes(access_.lanes & ~good, [&](size_t lane) {
     report(Check::bounds, lane,
-           verb(access_) + " at " + hex(access_.address[lane]) + " of " + what + " memory, which is [" +
-               hex(begin) + ", " + hex(end) + ")");
+           describe_access(access_) + " at " + hex(access_.address[lane]) + " of " + what +
+               " memory, which is [" + hex(begin) + ", " + hex(end) + ")");
     device_.set_fault(illegal_address);
   });
   access_.lanes = good;
@@ -219,9 +202,60 @@ std::pair<Space, uint64_t> resolve(uint64_t address) {
   return {Space::global, address};
 }
 
+/// Whether every lane's bytes are aligned and inside [begin, end). Without a branch, so that it is
+/// vectorised.
+bool all_fit(const Access& access, uint64_t begin, uint64_t end) {
+  if (end - begin < access.bytes) return false;
+  const uint64_t last = end - begin - access.bytes, low_bits = access.bytes - 1;
+  uint64_t wrong = 0;
+  for (size_t lane = 0; lane < warp_lanes; ++lane) {
+    const uint64_t offset = access.address[lane] - begin;
+    wrong |= (access.address[lane] & low_bits) | (offset > last ? 1 : 0);
+  }
+  return wrong == 0;
+}
+
+/// The allocation of the first lane's address, which is mostly that of the warp's last access.
+const Warp::LiveRange& range_of(Warp& warp, const DeviceMemory& memory, uint64_t address) {
+  Warp::LiveRange& range = warp.last_range;
+  const uint64_t generation = memory.generation();
+  if (range.generation == generation && address - range.begin < range.end - range.begin) return range;
+  const DeviceMemory::Range found = memory.live_range(address);
+  range = {found.begin, found.end, generation};
+  return range;
+}
+
+/// What nearly every access is: all lanes, in global or shared memory, with nothing wrong. False where it is
+/// not.
+bool access_at_once(Warp& warp, const Instruction& instruction, const Access& access, HostPointers& host) {
+  if (access.lanes != all_lanes) return false;
+  Block& block = warp.block();
+  Device& device = block.device();
+  uint64_t to_host = 0;  // from an address to the host's
+  if (access.space == Space::global || access.space == Space::constant) {
+    const Warp::LiveRange& range = range_of(warp, device.memory(), access.address[0]);
+    if (range.end == 0 || !all_fit(access, range.begin, range.end)) return false;
+    if (device.settings().counts) count_global_access(block.counters(), access);
+    device.shadow().access(warp, instruction, access);
+  } else if (access.space == Space::shared) {
+    const std::span<std::byte> memory = block.shared_memory();
+    if (!all_fit(access, shared_begin, shared_begin + memory.size())) return false;
+    if (device.settings().counts) count_shared_access(block.counters(), access);
+    block.shared_shadow().access(warp, instruction, access);
+    to_host = reinterpret_cast<uint64_t>(memory.data()) - shared_begin;
+  } else {
+    return false;
+  }
+  if (device.settings().counts && access.is_atomic) block.counters().atomics += warp_lanes;
+  for (size_t lane = 0; lane < warp_lanes; ++lane)
+    host[lane] = reinterpret_cast<std::byte*>(access.address[lane] + to_host);
+  return true;
+}
+
 }  // namespace
 
 LaneMask access_memory(Warp& warp, const Instruction& instruction, const Access& access, HostPointers& host) {
+  if (access_at_once(warp, instruction, access, host)) return all_lanes;
   host.fill(nullptr);
   if (access.space != Space::generic) {
     Access one = access;

@@ -12,6 +12,13 @@ namespace tessera::cuda_sim {
 
 class Warp;
 
+/// How the addresses of a warp's access lie.
+enum class AccessPattern : uint8_t {
+  contiguous,  ///< all 32 lanes, one behind the other
+  broadcast,   ///< all 32 lanes at one address
+  scattered,
+};
+
 /// What an instruction asks of memory. A vector access (ld.v4.f32) is one access of 16 bytes a lane.
 struct Access {
   Space space = Space::generic;
@@ -22,6 +29,7 @@ struct Access {
   uint32_t bytes = 0;  ///< of a lane
   LaneMask lanes = 0;
   std::array<uint64_t, warp_lanes> address{};
+  mutable AccessPattern pattern = AccessPattern::scattered;  ///< found by access_memory
 };
 
 using HostPointers = std::array<std::byte*, warp_lanes>;

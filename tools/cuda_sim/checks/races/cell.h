@@ -1,0 +1,27 @@
+// A cell of shadow memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tools/cuda_sim/checks/races/operation_sets.h"
+#include "tools/cuda_sim/checks/races/stamp.h"
+
+namespace tessera::cuda_sim {
+
+/// What happened to 4, 2 or 1 bytes of memory. The stamps belong to the newest operation of their mark, and
+/// say nothing once it has ended.
+struct alignas(16) Cell {
+  OperationMark write_operation;   ///< none: never written
+  Stamp write;                     ///< of its last plain write; in shared memory a set: a copy in flight
+  OperationMark access_operation;  ///< of reads and strong writes since the last plain write
+  Stamp access;                    ///< one plain read, or a set
+  bool operator==(const Cell&) const = default;
+};
+static_assert(sizeof(Cell) == 16);
+
+/// How many of `cells`, at least one of `count`, equal the first one.
+size_t equal_cells(const Cell* cells, size_t count);
+void fill_cells(Cell* cells, size_t count, const Cell& value);
+
+}  // namespace tessera::cuda_sim
