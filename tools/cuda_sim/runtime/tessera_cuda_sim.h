@@ -28,6 +28,38 @@ void tessera_cuda_sim_name(const void* pointer, const char* name);
 uint64_t tessera_cuda_sim_counter(const char* kernel, const char* counter);
 void tessera_cuda_sim_clear_counters(void);
 
+/* For libraries that stand in for CUDA's: an operation on a stream, as a kernel is one. */
+typedef struct {
+  const void* pointer; /* device memory */
+  size_t bytes;
+  int writes; /* 0: it is read */
+} tessera_cuda_sim_range;
+
+/* Issues `run(data)` on `stream`, a cudaStream_t, or adds it to the stream's capture; then it may run many
+   times. Its ranges are checked now for bounds and when it runs for races. `release(data)` follows its last
+   run. Returns a cudaError_t; where it is not cudaSuccess, `data` is released. */
+int tessera_cuda_sim_operation(const char* name, void* stream, const tessera_cuda_sim_range* ranges,
+                               size_t count, void (*run)(void* data), void (*release)(void* data),
+                               void* data);
+
+/* An operation that waits for partners on other streams, such as a collective's. `run(data, operation)`
+   returns 1 when it has ended, 0 where it must wait. `partners` gives the operations that it needs, at most
+   `most` of them, returns their number, and sets *missing where one is not issued yet. `*number` becomes the
+   operation's number before any other thread runs; both callbacks are called under the runtime's lock.
+   Returns a cudaError_t (a stream that captures, a lost device). */
+int tessera_cuda_sim_meeting(const char* name, void* stream, uint32_t* number,
+                             int (*run)(void* data, uint32_t operation),
+                             size_t (*partners)(void* data, uint32_t* operations, size_t most, int* missing),
+                             void (*release)(void* data), void* data);
+/* A meeting's operation reads or writes device memory. 0: the range is not in a live allocation; a finding
+   says so. */
+int tessera_cuda_sim_access(uint32_t operation, const void* pointer, size_t bytes, int writes,
+                            const char* what);
+/* This thread issues for a rank (1), or does so no longer (0). */
+void tessera_cuda_sim_rank_thread(int on);
+/* Reports a finding of a check. */
+void tessera_cuda_sim_report(const char* check, const char* message);
+
 #ifdef __cplusplus
 }
 #endif

@@ -125,6 +125,7 @@ cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* text) {
 cudaError_t cudaDeviceReset() {
   return api_call("cudaDeviceReset", CallKind::needs_no_device, [](Call& call) {
     call.runtime.reset(call.lock, call.device());
+    call.thread.last_error = cudaSuccess;
     return cudaSuccess;
   });
 }

@@ -2,6 +2,7 @@
 
 #include "tools/cuda_sim/runtime/memory/copy_work.h"
 #include "tools/cuda_sim/runtime/memory/fill_work.h"
+#include "tools/cuda_sim/runtime/memory/library_work.h"
 #include "tools/cuda_sim/runtime/state/kernels.h"
 #include "tools/cuda_sim/runtime/state/runtime.h"
 
@@ -28,6 +29,7 @@ cudaGraphNodeType node_type(const NodeParameters& parameters) {
                                                       : cudaGraphNodeTypeEventRecord;
                                },
                                [](const ChildParameters&) { return cudaGraphNodeTypeGraph; },
+                               [](const LibraryParameters&) { return cudaGraphNodeTypeKernel; },
                                [](const EmptyParameters&) { return cudaGraphNodeTypeEmpty; }},
                     parameters);
 }
@@ -48,6 +50,7 @@ std::string node_name(const NodeParameters& parameters) {
                    return std::string(event.is_wait ? "wait for an event" : "event record");
                  },
                  [](const ChildParameters&) { return std::string("child graph"); },
+                 [](const LibraryParameters& library) { return library.name; },
                  [](const EmptyParameters&) { return std::string("empty node"); }},
       parameters);
 }
@@ -85,6 +88,12 @@ Work make_work(Runtime& runtime, DeviceState& device, const NodeParameters& para
                           if (event.is_wait) return;
                           work.run = [&runtime, record = event.record](Operation) {
                             record->ended_at = runtime.scheduler.ended_operations();
+                            return true;
+                          };
+                        },
+                        [&](const LibraryParameters& library) {
+                          work.run = [&runtime, library](Operation operation) {
+                            run_library(runtime, library, operation);
                             return true;
                           };
                         },

@@ -65,8 +65,20 @@ struct ChildParameters {
 
 struct EmptyParameters {};
 
+/// An operation of a library that stands in for one of CUDA's.
+struct LibraryParameters {
+  struct Range {
+    uint64_t address = 0, bytes = 0;
+    bool writes = false;
+  };
+  std::string name;
+  std::vector<Range> ranges;
+  std::shared_ptr<void> data;
+  void (*run)(void*) = nullptr;
+};
+
 using NodeParameters = std::variant<KernelParameters, CopyParameters, FillParameters, HostParameters,
-                                    EventParameters, ChildParameters, EmptyParameters>;
+                                    EventParameters, ChildParameters, EmptyParameters, LibraryParameters>;
 
 cudaGraphNodeType node_type(const NodeParameters& parameters);
 /// "kernel fill", "copy of 4000 bytes", ...
