@@ -17,6 +17,7 @@
 #include "tools/cuda_sim/checks/site.h"
 #include "tools/cuda_sim/machine/device.h"
 #include "tools/cuda_sim/machine/faults.h"
+#include "tools/cuda_sim/machine/floating_point_state.h"
 #include "tools/cuda_sim/machine/warp_runner.h"
 
 namespace tessera::cuda_sim {
@@ -99,6 +100,7 @@ void GridRun::run() {
 }
 
 void GridRun::work() {
+  const DefaultFloatingPoint floating_point;
   KernelCounters counters;
   try {
     run_blocks(counters);

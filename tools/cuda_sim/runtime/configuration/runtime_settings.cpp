@@ -49,10 +49,10 @@ int to_int(uint64_t value) {
   return static_cast<int>(value);
 }
 
-const std::array<SettingRow, 14>& rows() {
+const std::array<SettingRow, 15>& rows() {
   using S = RuntimeSettings;
   using Text = const std::string&;
-  static const std::array<SettingRow, 14> table{{
+  static const std::array<SettingRow, 15> table{{
       {"TESSERA_CUDA_SIM_ARCH", "80, 86, 89, 90", "the architecture that the card states (90)",
        [](S& s, Text v) {
          const auto capability = to_int(read_number(v, 0, 999));
@@ -110,6 +110,8 @@ const std::array<SettingRow, 14>& rows() {
       {"TESSERA_CUDA_SIM_PATIENCE", "seconds",
        "without progress, before a wait for other threads is a deadlock (60)",
        [](S& s, Text v) { s.schedule.patience = std::chrono::seconds(read_number(v, 0, 86'400)); }},
+      {"TESSERA_CUDA_SIM_LIBRARY", "folder", "where Tessera looks for this library (beside the program)",
+       [](S&, Text) {}},
       {"TESSERA_CUDA_SIM_HELP", "0, 1", "print this table at the start (0)",
        [](S&, Text v) { read_switch(v); }},
   }};

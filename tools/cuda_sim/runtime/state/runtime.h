@@ -27,9 +27,9 @@ class Runtime {
   /// Made at the first call; never destroyed, since a program's own destructors may still call.
   static Runtime& instance();
 
-  std::mutex mutex;  ///< held by every call
+  std::mutex mutex;            ///< held by every call
+  std::string settings_error;  ///< of the environment; every call fails then. Written while settings are made
   RuntimeSettings settings;
-  std::string settings_error;  ///< of the environment; every call fails then
   Findings findings;
   OperationLog log;
   Scheduler scheduler;
