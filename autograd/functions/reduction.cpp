@@ -85,7 +85,7 @@ Variable extremum(const char* name, V x, Tensor result, const Shape& axes, bool 
 
 /// True also where the values cannot be read here: those of the samples of a vmap.
 bool has_zero(const Tensor& x) {
-  return !x.is_meta() && (!x.device().is_cpu() || !ops::all(x).item_i64());
+  return !x.is_meta() && x.numel() > 0 && (x.device().is_batched() || !ops::all(x).item_i64());
 }
 
 Variable one_like(V y) {

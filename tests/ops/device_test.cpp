@@ -15,7 +15,11 @@ using namespace tessera::test;
 namespace {
 
 /// Families with kernels for CUDA devices; of the others a row may say that there is none.
-const std::set<std::string> complete_families = {"unary", "binary", "ternary", "comparison", "reduction", "softmax", "normalization", "loss"};
+const std::set<std::string> complete_families = {"unary",     "binary",  "ternary",       "comparison",
+                                                 "reduction", "softmax", "normalization", "loss"};
+/// But for these ops, which have none yet.
+const std::set<std::string> absent_in_families = {"argmax",   "argmin",          "cumsum",
+                                                  "mse_loss", "bce_with_logits", "linear_cross_entropy"};
 /// Those of them that compute each element alone.
 const std::set<std::string> elementwise_families = {"unary", "binary", "ternary", "comparison"};
 
@@ -74,8 +78,13 @@ TEST_CASE("op table: a device gives the CPU's results and gradients") {
           const std::string problem = check_case(row, c, dtype, layout);
           if (!problem.empty())
             return text(dtype, layout == &on_test_device ? "" : ", strided", ": ", problem);
-        } catch (const NotBuiltError& error) {
-          if (complete_families.contains(row.family)) return error.what();
+        } catch (const Error& error) {
+          // No kernel, or values that the host reads, or a call that makes operands on the CPU.
+          const bool is_absence =
+              dynamic_cast<const NotBuiltError*>(&error) || dynamic_cast<const DeviceError*>(&error);
+          if (!is_absence) throw;
+          if (complete_families.contains(row.family) && !absent_in_families.contains(row.name))
+            return error.what();
           absent.insert(row.name);
           return "";
         }
@@ -88,5 +97,6 @@ TEST_CASE("op table: a device gives the CPU's results and gradients") {
   CHECK(current_account()->total().current == before.current);
   std::string list;
   for (const std::string& op : absent) list = text(list, list.empty() ? "" : " ", op);
-  MESSAGE(done.size(), " ops run on ", name, "; without a kernel: ", absent.size(), ": ", list);
+  CHECK(done.size() >= 250);
+  MESSAGE(done.size(), " ops run on ", std::string(name), "; without a kernel: ", absent.size(), ": ", list);
 }
