@@ -64,6 +64,8 @@ TEST_CASE("op table: a device gives the CPU's results and gradients") {
     return;
   }
   test_device = parse_device(name);
+  for (const OpRow& row : op_table())
+    if (row.call) cases_of(row);  // some rows keep what they are made of
   const MemoryCount before = current_account()->total();
   std::set<std::string> done, absent;
   for_each_case([&](const OpRow& row, const OpCase& c) -> std::string {
@@ -96,7 +98,8 @@ TEST_CASE("op table: a device gives the CPU's results and gradients") {
   synchronize(test_device);
   CHECK(current_account()->total().current == before.current);
   std::string list;
+  for (const std::string& op : absent) done.erase(op);
   for (const std::string& op : absent) list = text(list, list.empty() ? "" : " ", op);
-  CHECK(done.size() >= 250);
+  CHECK(done.size() >= 220);
   MESSAGE(done.size(), " ops run on ", std::string(name), "; without a kernel: ", absent.size(), ": ", list);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <list>
 #include <mutex>
 #include <unordered_map>
@@ -139,11 +140,22 @@ class DeviceAllocator {
   int64_t used_ = 0, peak_used_ = 0;
 };
 
+std::array<DeviceAllocator*, max_devices> allocators{};
+
+/// What is cached goes back when the process ends, so that a leak is told from a cache.
+void empty_at_exit() {
+  for (DeviceAllocator* allocator : allocators)
+    if (allocator != nullptr) allocator->empty();
+}
+
 /// Never destroyed: tensors may be, after main.
 DeviceAllocator& allocator_of(Device device) {
-  static std::array<DeviceAllocator*, max_devices> allocators{};
   static std::array<std::once_flag, max_devices> made;
-  std::call_once(made[device.index], [&] { allocators[device.index] = new DeviceAllocator(device); });
+  std::call_once(made[device.index], [&] {
+    static const int registered = std::atexit(&empty_at_exit);
+    static_cast<void>(registered);
+    allocators[device.index] = new DeviceAllocator(device);
+  });
   return *allocators[device.index];
 }
 

@@ -1,5 +1,6 @@
 #include "tensor/cuda/memory/pinned_memory.h"
 
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -39,6 +40,13 @@ class PinnedMemory : public MemorySource {
     free_.emplace(block_bytes(nbytes), block);
   }
 
+  /// Gives the cached blocks back to the runtime.
+  void empty() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [bytes, block] : free_) cudaFreeHost(block);
+    free_.clear();
+  }
+
  private:
   std::mutex mutex_;
   std::multimap<int64_t, void*> free_;
@@ -47,7 +55,9 @@ class PinnedMemory : public MemorySource {
 }  // namespace
 
 std::shared_ptr<MemorySource> pinned_memory() {
-  static auto* source = new std::shared_ptr<MemorySource>(std::make_shared<PinnedMemory>());
+  static auto* source = new std::shared_ptr<PinnedMemory>(std::make_shared<PinnedMemory>());
+  static const int registered = std::atexit([] { (*source)->empty(); });
+  static_cast<void>(registered);
   return *source;
 }
 

@@ -1,6 +1,7 @@
 #include "tensor/cuda/runtime/late_errors.h"
 
 #include <array>
+#include <cstdlib>
 #include <mutex>
 #include <vector>
 
@@ -61,6 +62,11 @@ class LateErrors {
     return slot;
   }
 
+  void release() {
+    cudaFree(on_device_);
+    cudaFreeHost(on_host_);
+  }
+
   void throw_first() {
     const std::lock_guard lock(mutex_);
     if (checks_.empty()) return;
@@ -88,11 +94,21 @@ class LateErrors {
   std::vector<LateCheck> checks_;
 };
 
+std::array<LateErrors*, max_devices> errors{};
+
+void release_at_exit() {
+  for (LateErrors* some : errors)
+    if (some != nullptr) some->release();
+}
+
 /// Made by the first check of a device; never destroyed.
 LateErrors& errors_of(Device device) {
-  static std::array<LateErrors*, max_devices> errors{};
   static std::array<std::once_flag, max_devices> made;
-  std::call_once(made[device.index], [&] { errors[device.index] = new LateErrors(device); });
+  std::call_once(made[device.index], [&] {
+    static const int registered = std::atexit(&release_at_exit);
+    static_cast<void>(registered);
+    errors[device.index] = new LateErrors(device);
+  });
   return *errors[device.index];
 }
 

@@ -1,6 +1,7 @@
 #include "tensor/cuda/runtime/stream.h"
 
 #include <array>
+#include <cstdlib>
 #include <mutex>
 
 #include "tensor/cuda/runtime/check.h"
@@ -13,11 +14,19 @@ constexpr int max_devices = 128;
 /// Of the innermost StreamScope by device; null outside every one.
 thread_local std::array<cudaStream_t, max_devices> scoped{};
 
+std::array<cudaStream_t, max_devices> streams{};
+
+void destroy_at_exit() {
+  for (const cudaStream_t stream : streams)
+    if (stream != nullptr) cudaStreamDestroy(stream);
+}
+
 /// The stream that a device's operations share by default. It lives until the process ends.
 cudaStream_t shared_stream(Device device) {
-  static std::array<cudaStream_t, max_devices> streams{};
   static std::array<std::once_flag, max_devices> made;
   std::call_once(made[device.index], [&] {
+    static const int registered = std::atexit(&destroy_at_exit);
+    static_cast<void>(registered);
     const DeviceGuard guard(device);
     check(cudaStreamCreateWithFlags(&streams[device.index], cudaStreamNonBlocking),
           "cudaStreamCreateWithFlags");

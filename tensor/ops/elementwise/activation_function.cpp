@@ -2,6 +2,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/elementwise/activation_function.h"
+#include "tensor/cuda/elementwise/activation_function.h"
 #include "tensor/ops/elementwise/promotion.h"
 #include "tensor/ops/kernel.h"
 
@@ -34,17 +35,21 @@ namespace ops {
 namespace {
 
 constexpr Kernel<void(const ActivationFunction&, const Tensor&, const Tensor&)> value_kernel{
-    "activation", &kernels::cpu::activation, nullptr, batched::together<&kernels::cpu::activation>};
+    "activation", &kernels::cpu::activation, TESSERA_CUDA_KERNEL(kernels::cuda::activation),
+    batched::together<&kernels::cpu::activation>};
 constexpr Kernel<void(const ActivationFunction&, const Tensor&, const Tensor&, const Tensor&)>
-    gradient_kernel{"activation_backward", &kernels::cpu::activation_backward, nullptr,
+    gradient_kernel{"activation_backward", &kernels::cpu::activation_backward,
+                    TESSERA_CUDA_KERNEL(kernels::cuda::activation_backward),
                     batched::together<&kernels::cpu::activation_backward>};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&)> prelu_kernel{
-    "prelu", &kernels::cpu::prelu, nullptr, batched::together<&kernels::cpu::prelu>};
+    "prelu", &kernels::cpu::prelu, TESSERA_CUDA_KERNEL(kernels::cuda::prelu),
+    batched::together<&kernels::cpu::prelu>};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&)> prelu_gradient_kernel{
-    "prelu_backward", &kernels::cpu::prelu_backward, nullptr,
+    "prelu_backward", &kernels::cpu::prelu_backward, TESSERA_CUDA_KERNEL(kernels::cuda::prelu_backward),
     batched::together<&kernels::cpu::prelu_backward>};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&)> slope_gradient_kernel{
-    "prelu_slope_backward", &kernels::cpu::prelu_slope_backward, nullptr,
+    "prelu_slope_backward", &kernels::cpu::prelu_slope_backward,
+    TESSERA_CUDA_KERNEL(kernels::cuda::prelu_slope_backward),
     batched::together<&kernels::cpu::prelu_slope_backward>};
 
 void check_gradient(const char* name, const Tensor& x, const Tensor& dy) {

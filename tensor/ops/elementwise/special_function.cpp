@@ -2,6 +2,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/elementwise/special_function.h"
+#include "tensor/cuda/elementwise/activation_function.h"
 #include "tensor/ops/elementwise/promotion.h"
 #include "tensor/ops/kernel.h"
 
@@ -42,10 +43,11 @@ namespace ops {
 namespace {
 
 constexpr Kernel<void(SpecialFunction, int64_t, const Tensor&, const Tensor&)> special_kernel{
-    "special function", &kernels::cpu::special_function, nullptr,
+    "special function", &kernels::cpu::special_function, TESSERA_CUDA_KERNEL(kernels::cuda::special_function),
     batched::together<&kernels::cpu::special_function>};
 constexpr Kernel<void(SpecialFunctionOfTwo, const Tensor&, const Tensor&, const Tensor&)> kernel_of_two{
-    "special function of two", &kernels::cpu::special_function_of_two, nullptr,
+    "special function of two", &kernels::cpu::special_function_of_two,
+    TESSERA_CUDA_KERNEL(kernels::cuda::special_function_of_two),
     batched::together<&kernels::cpu::special_function_of_two>};
 
 Tensor unary(SpecialFunction f, const Tensor& x, int64_t order = 0) {
