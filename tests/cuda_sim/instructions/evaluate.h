@@ -16,10 +16,17 @@ namespace tessera::cuda_sim::testing {
 
 /// Declares a register %name of as many bytes and loads element %i of `array` into it.
 inline std::string load_register(const std::string& name, size_t bytes) {
-  const std::string width = std::to_string(8 * bytes), kept = std::to_string(bytes == 1 ? 16 : 8 * bytes);
-  return "    .reg .b" + kept + " %" + name + ";\n    ld.param.u64 %at, [p" + name +
-         "];\n    mad.wide.u32 %at, %i, " + std::to_string(bytes) + ", %at;\n    ld.global.b" + width + " %" +
-         name + ", [%at];\n";
+  std::string text = "    .reg .b";
+  text += std::to_string(bytes == 1 ? 16 : 8 * bytes);
+  text += " %" + name;
+  text += ";\n    ld.param.u64 %at, [p" + name;
+  text += "];\n    mad.wide.u32 %at, %i, ";
+  text += std::to_string(bytes);
+  text += ", %at;\n    ld.global.b";
+  text += std::to_string(8 * bytes);
+  text += " %" + name;
+  text += ", [%at];\n";
+  return text;
 }
 
 /// Runs `body`, PTX that computes %d from %a, %b, %c, %e, in one thread for each element of the operands. The
@@ -31,7 +38,8 @@ std::vector<D> evaluate(const std::string& body, const std::vector<S>&... operan
   std::string parameters = ".param .u32 count, .param .u64 pd", loads;
   size_t next = 0;
   const auto declare = [&](size_t bytes) {
-    parameters += std::string(", .param .u64 p") + names[next];
+    parameters += ", .param .u64 p";
+    parameters += names[next];
     loads += load_register(names[next++], bytes);
   };
   (declare(sizeof(S)), ...);
@@ -65,7 +73,10 @@ std::vector<D> evaluate(const std::string& body, const std::vector<S>&... operan
 template <class D, class... S>
 std::vector<D> apply(const std::string& instruction, const std::vector<S>&... operands) {
   std::string line = instruction + " %d";
-  for (size_t i = 0; i < sizeof...(S); ++i) line += std::string(", %") + "abcef"[i];
+  for (size_t i = 0; i < sizeof...(S); ++i) {
+    line += ", %";
+    line += "abcef"[i];
+  }
   return evaluate<D>(line + ";", operands...);
 }
 
