@@ -28,6 +28,17 @@ inline void for_lanes(LaneMask lanes, Body body) {
   }
 }
 
+/// The live allocation of an address, which is mostly the one of the instruction's last access.
+const Warp::LiveRange& range_of(Warp& warp, const Instruction& instruction, uint64_t address) {
+  Warp::LiveRange& range = warp.ranges[instruction.index % warp.ranges.size()];
+  const DeviceMemory& memory = warp.block().device().memory();
+  const uint64_t generation = memory.generation();
+  if (range.generation == generation && address - range.begin < range.end - range.begin) return range;
+  const DeviceMemory::Range found = memory.live_range(address);
+  range = {found.begin, found.end, generation};
+  return range;
+}
+
 /// One access of one warp that has a state space.
 class Way {
  public:
@@ -123,11 +134,10 @@ void Way::report_global(size_t lane) {
 }
 
 void Way::keep_allocated() {
-  const DeviceMemory& memory = device_.memory();
   LaneMask kept = 0;
   for (LaneMask left = access_.lanes; left != 0;) {
     const auto lane = static_cast<size_t>(std::countr_zero(left));
-    const DeviceMemory::Range range = memory.live_range(access_.address[lane]);
+    const Warp::LiveRange range = range_of(warp_, instruction_, access_.address[lane]);
     access_.lanes = left;
     const LaneMask good = range.end == 0 ? 0 : inside(range.begin, range.end);
     if ((good >> lane & 1) == 0) report_global(lane);
@@ -202,9 +212,54 @@ std::pair<Space, uint64_t> resolve(uint64_t address) {
   return {Space::global, address};
 }
 
+/// Whether every lane's bytes are aligned and inside [begin, end). Without a branch, so that it is
+/// vectorised.
+bool all_fit(const Access& access, uint64_t begin, uint64_t end) {
+  if (end - begin < access.bytes) return false;
+  const uint64_t last = end - begin - access.bytes, low_bits = access.bytes - 1;
+  uint64_t wrong = 0;
+  for (size_t lane = 0; lane < warp_lanes; ++lane) {
+    const uint64_t offset = access.address[lane] - begin;
+    wrong |= (access.address[lane] & low_bits) | (offset > last ? 1 : 0);
+  }
+  return wrong == 0;
+}
+
+/// What nearly every access is: all lanes, in global, shared or parameter memory, with nothing wrong. False
+/// where it is not.
+bool access_at_once(Warp& warp, const Instruction& instruction, const Access& access, HostPointers& host) {
+  if (access.lanes != all_lanes) return false;
+  Block& block = warp.block();
+  Device& device = block.device();
+  uint64_t to_host = 0;  // from an address to the host's
+  if (access.space == Space::global || access.space == Space::constant) {
+    const Warp::LiveRange& range = range_of(warp, instruction, access.address[0]);
+    if (range.end == 0 || !all_fit(access, range.begin, range.end)) return false;
+    if (device.settings().counts) count_global_access(block.counters(), access);
+    device.shadow().access(warp, instruction, access);
+  } else if (access.space == Space::shared) {
+    const std::span<std::byte> memory = block.shared_memory();
+    if (!all_fit(access, shared_begin, shared_begin + memory.size())) return false;
+    if (device.settings().counts) count_shared_access(block.counters(), access);
+    block.shared_shadow().access(warp, instruction, access);
+    to_host = reinterpret_cast<uint64_t>(memory.data()) - shared_begin;
+  } else if (access.space == Space::parameter) {
+    const std::span<const std::byte> memory = block.parameters();
+    if (access.is_write || !all_fit(access, 0, memory.size())) return false;
+    to_host = reinterpret_cast<uint64_t>(memory.data());
+  } else {
+    return false;
+  }
+  if (device.settings().counts && access.is_atomic) block.counters().atomics += warp_lanes;
+  for (size_t lane = 0; lane < warp_lanes; ++lane)
+    host[lane] = reinterpret_cast<std::byte*>(access.address[lane] + to_host);
+  return true;
+}
+
 }  // namespace
 
 LaneMask access_memory(Warp& warp, const Instruction& instruction, const Access& access, HostPointers& host) {
+  if (access_at_once(warp, instruction, access, host)) return all_lanes;
   host.fill(nullptr);
   if (access.space != Space::generic) {
     Access one = access;
