@@ -83,7 +83,8 @@ TEST_CASE("operations: found in the other order of execution too") {
   s.kernel(write, 0, s.x);
   REQUIRE(s.findings.all().size() == 1);
   CHECK(s.findings.all()[0].check == Check::stream_race);
-  CHECK(s.findings.all()[0].message.find("in no order with the read by kernel k on stream b") != std::string::npos);
+  CHECK(s.findings.all()[0].message.find("in no order with the read by kernel k on stream b") !=
+        std::string::npos);
 }
 
 TEST_CASE("operations: reads of two streams, then a write that waits for one of them") {
