@@ -7,9 +7,9 @@ using namespace tessera::cuda_sim::testing;
 
 namespace {
 
-using BlockOrder = Settings::BlockOrder;
+using Sequence = Settings::BlockOrder;
 
-Settings with(BlockOrder order, int host_threads) {
+Settings with(Sequence order, int host_threads) {
   Settings settings = Card::default_settings();
   settings.block_order = order;
   settings.host_threads = host_threads;
@@ -43,7 +43,7 @@ NO_SET:
 
 TEST_CASE("grid: a block waits for any other one, in every order, on one and on two host threads") {
   for (const int host_threads : {1, 2})
-    for (const BlockOrder order : {BlockOrder::ascending, BlockOrder::descending, BlockOrder::random})
+    for (const Sequence order : {Sequence::ascending, Sequence::descending, Sequence::random})
       for (const bool first_waits : {true, false}) {
         CAPTURE(host_threads);
         CAPTURE(first_waits);
@@ -97,7 +97,7 @@ TEST_CASE("grid: a kernel that never ends is ended") {
 }
 
 TEST_CASE("grid: all blocks run once in every order, on several host threads") {
-  for (const BlockOrder order : {BlockOrder::ascending, BlockOrder::descending, BlockOrder::random}) {
+  for (const Sequence order : {Sequence::ascending, Sequence::descending, Sequence::random}) {
     Card card(with(order, 2));
     const uint64_t counts = card.array(std::vector<uint32_t>(1000));
     card.load(
@@ -110,7 +110,7 @@ TEST_CASE("grid: all blocks run once in every order, on several host threads") {
 }
 
 TEST_CASE("grid: a fault of one block ends the launch on all host threads, and the card goes on") {
-  Card card(with(BlockOrder::ascending, 2));
+  Card card(with(Sequence::ascending, 2));
   const uint64_t flag = card.array(std::vector<uint32_t>{0}), count = card.array(std::vector<uint32_t>{0});
   card.load(in_out_kernel(R"(
     mov.u32 %r1, %ctaid.x;

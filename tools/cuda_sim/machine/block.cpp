@@ -22,6 +22,22 @@ namespace {
 // A warp's turn: long, so that its registers stay in the cache.
 constexpr int64_t warp_turn = 1 << 14;
 
+template <class Value>
+void set_register(Warp& warp, SpecialRegister name, Value value) {
+  auto* out = warp.values<uint32_t>(place_of(name));
+  for (uint32_t lane = 0; lane < warp_lanes; ++lane) out[lane] = value(lane);
+}
+
+void set_uniform(Warp& warp, SpecialRegister name, uint32_t value) {
+  set_register(warp, name, [value](uint32_t) { return value; });
+}
+
+void set_dim(Warp& warp, SpecialRegister x, Dim3 value) {
+  const std::array<uint32_t, 3> parts = {value.x, value.y, value.z};
+  for (size_t i = 0; i < 3; ++i)
+    set_uniform(warp, static_cast<SpecialRegister>(static_cast<size_t>(x) + i), parts[i]);
+}
+
 }  // namespace
 
 Block::Block(Device& device, const Program& program, const LaunchShape& shape,
@@ -48,6 +64,7 @@ Block::Block(Device& device, const Program& program, const LaunchShape& shape,
     // The bank of constants is only read.
     warp.banks_ = {warp.registers_.data(), const_cast<std::byte*>(program.constants.data())};
     runners_.emplace_back(*this, warp);
+    write_fixed_registers(warp);
   }
   turns_.resize(warps_.size());
 }
@@ -82,41 +99,36 @@ void Block::begin_warp(Warp& warp) {
   warp.clock.fill(0);
   warp.clock[warp.number_] = 1;
   std::fill(warp.local_.begin(), warp.local_.end(), std::byte{0xff});
-  write_special_registers(warp);
+  set_dim(warp, SpecialRegister::ctaid_x, position_);
+  set_uniform(warp, SpecialRegister::smid, static_cast<uint32_t>(number_ % multiprocessors()));
 }
 
-void Block::write_special_registers(Warp& warp) {
-  const auto set = [&warp](SpecialRegister name, auto value) {
-    auto* out = warp.values<uint32_t>(place_of(name));
-    for (uint32_t lane = 0; lane < warp_lanes; ++lane) out[lane] = value(lane);
-  };
-  const auto set_dim = [&set](SpecialRegister first, Dim3 value) {
-    const std::array<uint32_t, 3> parts = {value.x, value.y, value.z};
-    for (size_t i = 0; i < 3; ++i)
-      set(static_cast<SpecialRegister>(static_cast<size_t>(first) + i), [&](uint32_t) { return parts[i]; });
-  };
+// What no block changes.
+void Block::write_fixed_registers(Warp& warp) {
   const Dim3 block = shape_.block;
   const uint32_t first = warp.number_ * warp_lanes;
-  set(SpecialRegister::tid_x, [&](uint32_t lane) { return (first + lane) % block.x; });
-  set(SpecialRegister::tid_y, [&](uint32_t lane) { return (first + lane) / block.x % block.y; });
-  set(SpecialRegister::tid_z, [&](uint32_t lane) { return (first + lane) / block.x / block.y; });
-  set_dim(SpecialRegister::ntid_x, block);
-  set_dim(SpecialRegister::ctaid_x, position_);
-  set_dim(SpecialRegister::nctaid_x, shape_.grid);
-  const auto multiprocessors = static_cast<uint32_t>(std::max(1, device_->settings().multiprocessors));
-  const auto shared_bytes = static_cast<uint32_t>(shared_.size());
-  set(SpecialRegister::laneid, [](uint32_t lane) { return lane; });
-  set(SpecialRegister::warpid, [&](uint32_t) { return warp.number_; });
-  set(SpecialRegister::nwarpid, [](uint32_t) { return uint32_t{max_warps_per_block}; });
-  set(SpecialRegister::smid, [&](uint32_t) { return static_cast<uint32_t>(number_ % multiprocessors); });
-  set(SpecialRegister::nsmid, [&](uint32_t) { return multiprocessors; });
-  set(SpecialRegister::lanemask_eq, [](uint32_t lane) { return 1u << lane; });
-  set(SpecialRegister::lanemask_lt, [](uint32_t lane) { return (1u << lane) - 1; });
-  set(SpecialRegister::lanemask_le, [](uint32_t lane) { return (2u << lane) - 1; });
-  set(SpecialRegister::lanemask_gt, [](uint32_t lane) { return ~((2u << lane) - 1); });
-  set(SpecialRegister::lanemask_ge, [](uint32_t lane) { return ~((1u << lane) - 1); });
-  set(SpecialRegister::dynamic_smem_size, [&](uint32_t) { return shape_.dynamic_shared_bytes; });
-  set(SpecialRegister::total_smem_size, [&](uint32_t) { return shared_bytes; });
+  set_register(warp, SpecialRegister::tid_x, [&](uint32_t lane) { return (first + lane) % block.x; });
+  set_register(warp, SpecialRegister::tid_y,
+               [&](uint32_t lane) { return (first + lane) / block.x % block.y; });
+  set_register(warp, SpecialRegister::tid_z,
+               [&](uint32_t lane) { return (first + lane) / block.x / block.y; });
+  set_dim(warp, SpecialRegister::ntid_x, block);
+  set_dim(warp, SpecialRegister::nctaid_x, shape_.grid);
+  set_register(warp, SpecialRegister::laneid, [](uint32_t lane) { return lane; });
+  set_uniform(warp, SpecialRegister::warpid, warp.number_);
+  set_uniform(warp, SpecialRegister::nwarpid, max_warps_per_block);
+  set_uniform(warp, SpecialRegister::nsmid, multiprocessors());
+  set_register(warp, SpecialRegister::lanemask_eq, [](uint32_t lane) { return 1u << lane; });
+  set_register(warp, SpecialRegister::lanemask_lt, [](uint32_t lane) { return (1u << lane) - 1; });
+  set_register(warp, SpecialRegister::lanemask_le, [](uint32_t lane) { return (2u << lane) - 1; });
+  set_register(warp, SpecialRegister::lanemask_gt, [](uint32_t lane) { return ~((2u << lane) - 1); });
+  set_register(warp, SpecialRegister::lanemask_ge, [](uint32_t lane) { return ~((1u << lane) - 1); });
+  set_uniform(warp, SpecialRegister::dynamic_smem_size, shape_.dynamic_shared_bytes);
+  set_uniform(warp, SpecialRegister::total_smem_size, static_cast<uint32_t>(shared_.size()));
+}
+
+uint32_t Block::multiprocessors() const {
+  return static_cast<uint32_t>(std::max(1, device_->settings().multiprocessors));
 }
 
 void Block::order_warps(uint64_t seed) {

@@ -65,7 +65,8 @@ class Block {
 
  private:
   void begin_warp(Warp& warp);
-  void write_special_registers(Warp& warp);
+  void write_fixed_registers(Warp& warp);
+  uint32_t multiprocessors() const;
   void order_warps(uint64_t seed);
   void watch(uint32_t warp, int64_t instructions);
   [[noreturn]] void report_stuck();

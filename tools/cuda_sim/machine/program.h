@@ -65,7 +65,8 @@ enum class Flow : uint8_t {
 /// reduction gives. flags[0] is 1 where the lanes of a warp may arrive apart (barrier without .aligned).
 enum class BarrierKind : uint8_t { sync, arrive, count, all, any };
 
-/// One decoded instruction. `execute` knows what the fields mean.
+/// One decoded instruction. `execute` knows what the fields mean. It reads the places in `guard` and `source`
+/// and writes those in `destination`, and no others: registers share places by their use here.
 struct Instruction {
   Execute execute = nullptr;
   Flow flow = Flow::next;

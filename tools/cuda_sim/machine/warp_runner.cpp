@@ -113,6 +113,17 @@ uint32_t WarpRunner::next_counter_above(uint32_t counter) const {
   return next;
 }
 
+/// Whether all lanes that a shuffle or an mma asks for are here: what nearly always holds.
+inline bool WarpRunner::meets_at_once(const Instruction& instruction, LaneMask lanes) const {
+  if (lanes != all_lanes) return false;
+  if (instruction.flow == Flow::whole_warp) return true;
+  if (instruction.flow != Flow::named_lanes || instruction.execute == nullptr) return false;
+  const uint32_t* masks = warp_->values<uint32_t>(instruction.source[3]);
+  uint32_t common = all_lanes;
+  for (int lane = 0; lane < warp_lanes; ++lane) common &= masks[lane];
+  return common == all_lanes;
+}
+
 void WarpRunner::run_group(int index) {
   Warp& warp = *warp_;
   const Instruction* const code = code_;
@@ -155,6 +166,12 @@ void WarpRunner::run_group(int index) {
         continue;
       }
       if (!loops_on(instruction, executed_ + executed, lanes)) break;
+      continue;
+    }
+    if (meets_at_once(instruction, active)) {
+      ++counter;
+      warp.active_ = active;
+      instruction.execute(warp, instruction);
       continue;
     }
     group->counter = counter;

@@ -38,6 +38,7 @@ class WarpRunner {
   int choose_group();
   int join_groups(int group);
   uint32_t next_counter_above(uint32_t counter) const;
+  bool meets_at_once(const Instruction& instruction, LaneMask lanes) const;
   void run_group(int group);
   bool loops_on(const Instruction& branch, int64_t executed, LaneMask lanes);
   Step execute_flow(const Instruction& instruction, LaneGroup& group, LaneMask lanes);

@@ -57,7 +57,7 @@ inline double tanh_of(double x) {
   const double bounded = x < -30 ? -30 : x > 30 ? 30 : x;
   const double power = exp2_of(bounded * 2.88539008177792681472);
   const double far = (power - 1) / (power + 1);
-  const double near = x - x * x * x * (1.0 / 3);
+  const double near = x * (1 - x * x * (1.0 / 3));
   return std::fabs(x) < 1e-3 ? near : far;
 }
 

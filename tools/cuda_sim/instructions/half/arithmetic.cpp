@@ -22,11 +22,11 @@ namespace {
 enum Flag : uint8_t { flushes = 1, saturates = 2, clamps_below = 4 };
 
 /// Sums of two are exact enough in f32: its 24 bits are twice 11 and two more. Products may fall below f32's
-/// range, and a fused sum has more bits: those go through f64.
+/// range, and a fused sum has more bits: those go through f64, where products are exact.
 constexpr auto add = [](float a, float b) { return a + b; };
 constexpr auto subtract = [](float a, float b) { return a - b; };
 constexpr auto multiply = [](double a, double b) { return to_odd_float(a * b); };
-constexpr auto fused = [](double a, double b, double c) { return to_odd_float(std::fma(a, b, c)); };
+constexpr auto fused = [](double a, double b, double c) { return to_odd_float(sum_to_odd(a * b, c)); };
 constexpr auto minimum = [](float a, float b) { return minimum_number(a, b); };
 constexpr auto maximum = [](float a, float b) { return maximum_number(a, b); };
 constexpr auto minimum_or_nan = [](float a, float b) {

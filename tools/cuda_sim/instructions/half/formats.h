@@ -16,6 +16,16 @@ inline float to_odd_float(double x) {
   return std::bit_cast<float>(toward_zero | (back != x ? 1 : 0));
 }
 
+/// a + b in f64, rounded to odd.
+inline double sum_to_odd(double a, double b) {
+  const double sum = a + b, part = sum - a;
+  const double error = (a - (sum - part)) + (b - part);  // exact (Knuth)
+  const auto bits = std::bit_cast<uint64_t>(sum);
+  // The odd neighbour lies on the side of the error: one up in magnitude, or one down.
+  const uint64_t step = (error > 0) == (sum > 0) ? 1 : ~uint64_t{0};
+  return std::bit_cast<double>((error > 0 || error < 0) && (bits & 1) == 0 ? bits + step : bits);
+}
+
 /// IEEE binary16: 5 bits of exponent, 10 of fraction.
 struct Half {
   static float to_float(uint16_t half) {

@@ -8,6 +8,7 @@
 
 #include "tools/cuda_sim/machine/decode/control_flow.h"
 #include "tools/cuda_sim/machine/decode/expansion.h"
+#include "tools/cuda_sim/machine/decode/register_places.h"
 #include "tools/cuda_sim/machine/decode/special_registers.h"
 #include "tools/cuda_sim/machine/decode/statement_context.h"
 
@@ -83,6 +84,7 @@ Program decode_kernel(const ptx::Module& module, const ptx::Function& kernel,
   mark_waiting_loops(program);
   program.constants = state.constants.take();
   program.register_bytes = state.register_bytes;
+  share_register_places(program);
   return program;
 }
 
