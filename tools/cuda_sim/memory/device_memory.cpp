@@ -115,6 +115,14 @@ bool DeviceMemory::release(uint64_t address, Operation freed_by) {
   return true;
 }
 
+void DeviceMemory::rename(uint64_t address, std::string name) {
+  const std::unique_lock lock(mutex_);
+  const auto it = allocations_.upper_bound(address);
+  if (it == allocations_.begin()) return;
+  Allocation& allocation = std::prev(it)->second;
+  if (allocation.is_live && address - allocation.address < allocation.bytes) allocation.name = std::move(name);
+}
+
 std::optional<Allocation> DeviceMemory::find(uint64_t address) const {
   const std::shared_lock lock(mutex_);
   const auto it = allocations_.upper_bound(address);

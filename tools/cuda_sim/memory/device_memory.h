@@ -40,6 +40,8 @@ class DeviceMemory {
   uint64_t allocate(uint64_t bytes, std::string name);
   /// False where no live allocation begins at `address`.
   bool release(uint64_t address, Operation freed_by);
+  /// Another name for the live allocation that contains `address`.
+  void rename(uint64_t address, std::string name);
   /// The live or freed allocation that contains `address`, or the nearest one before it where none does.
   std::optional<Allocation> find(uint64_t address) const;
 
