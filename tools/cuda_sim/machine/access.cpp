@@ -168,8 +168,7 @@ LaneMask SpaceAccess::allocated(LaneMask lanes) {
   LaneMask good = 0;
   while (lanes != 0) {
     const auto lane = static_cast<size_t>(std::countr_zero(lanes));
-    const DeviceMemory::Range range =
-        allocation_around(device_.memory(), access_.address[lane], instruction_);
+    const Warp::LiveRange range = allocation_around(warp_, access_.address[lane], instruction_);
     const LaneMask here = range.end == 0 ? 0 : inside(lanes, range.begin, range.end);
     if ((here >> lane & 1) == 0) report_global(lane);
     lanes &= ~(here | 1u << lane);
