@@ -51,7 +51,7 @@ class DeviceMemory {
     uint64_t begin = 0, end = 0;
   };
   Range live_range(uint64_t address) const;
-  /// Counts allocations and releases.
+  /// Changes with every allocation and release; no two memories of a process ever have the same one.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
   bool contains(uint64_t address) const { return address - begin_ < reserved_; }
@@ -66,7 +66,7 @@ class DeviceMemory {
   uint64_t take_freed(uint64_t bytes);
 
   uint64_t begin_ = 0, reserved_ = 0, capacity_ = 0, used_ = 0, next_ = 0, count_ = 0;
-  std::atomic<uint64_t> generation_{1};
+  std::atomic<uint64_t> generation_;
   mutable std::shared_mutex mutex_;
   std::map<uint64_t, Allocation> allocations_;  ///< live and freed, by address
 };
