@@ -49,19 +49,15 @@ AccessPattern pattern_of(const Access& access) {
                                : AccessPattern::scattered;
 }
 
-/// The live allocation around `address`, remembered by instruction: most stay with one array.
-DeviceMemory::Range allocation_around(const DeviceMemory& memory, uint64_t address,
-                                      const Instruction& instruction) {
-  struct Row {
-    uint64_t generation = 0;
-    DeviceMemory::Range range;
-  };
-  thread_local std::array<Row, 64> rows;
-  Row& row = rows[instruction.index % rows.size()];
+/// The live allocation of an address, which is mostly the one of the instruction's last access.
+const Warp::LiveRange& allocation_around(Warp& warp, uint64_t address, const Instruction& instruction) {
+  Warp::LiveRange& range = warp.ranges[instruction.index % warp.ranges.size()];
+  const DeviceMemory& memory = warp.block().device().memory();
   const uint64_t generation = memory.generation();
-  if (row.generation != generation || address - row.range.begin >= row.range.end - row.range.begin)
-    row = {generation, memory.live_range(address)};
-  return row.range;
+  if (range.generation == generation && address - range.begin < range.end - range.begin) return range;
+  const DeviceMemory::Range found = memory.live_range(address);
+  range = {found.begin, found.end, generation};
+  return range;
 }
 
 /// One access of one warp in one state space.
@@ -103,7 +99,7 @@ class SpaceAccess {
 LaneMask SpaceAccess::inside(LaneMask lanes, uint64_t begin, uint64_t end) const {
   if (end < begin + access_.bytes) return 0;
   const uint64_t last = end - access_.bytes - begin;  // greatest distance of a first byte from `begin`
-  if (access_.pattern == AccessPattern::contiguous && access_.address[0] >= begin &&
+  if (access_.pattern != AccessPattern::scattered && access_.address[0] >= begin &&
       access_.address[warp_lanes - 1] - begin <= last)
     return lanes;
   LaneMask result = 0;
@@ -123,6 +119,7 @@ void SpaceAccess::report(Check check, size_t lane, int fault, const std::string&
 
 LaneMask SpaceAccess::aligned(LaneMask lanes) {
   const uint64_t low = access_.bytes - 1;
+  if (access_.pattern != AccessPattern::scattered && (access_.address[0] & low) == 0) return lanes;
   uint64_t bits = 0;
   for_lanes(lanes, [&](size_t lane) { bits |= access_.address[lane]; });
   if ((bits & low) == 0) return lanes;
@@ -171,8 +168,7 @@ LaneMask SpaceAccess::allocated(LaneMask lanes) {
   LaneMask good = 0;
   while (lanes != 0) {
     const auto lane = static_cast<size_t>(std::countr_zero(lanes));
-    const DeviceMemory::Range range =
-        allocation_around(device_.memory(), access_.address[lane], instruction_);
+    const Warp::LiveRange range = allocation_around(warp_, access_.address[lane], instruction_);
     const LaneMask here = range.end == 0 ? 0 : inside(lanes, range.begin, range.end);
     if ((here >> lane & 1) == 0) report_global(lane);
     lanes &= ~(here | 1u << lane);
@@ -207,7 +203,7 @@ void SpaceAccess::count_atomics(LaneMask lanes) {
 LaneMask SpaceAccess::go_straight(HostPointers& host) {
   const uint64_t first = access_.address[0], last = access_.address[warp_lanes - 1] + access_.bytes;
   if (access_.pattern == AccessPattern::scattered || (first & (access_.bytes - 1)) != 0) return 0;
-  const DeviceMemory::Range range = allocation_around(device_.memory(), first, instruction_);
+  const Warp::LiveRange& range = allocation_around(warp_, first, instruction_);
   if (first - range.begin >= range.end - range.begin || last > range.end) return 0;
   if (device_.settings().counts) {
     count_global_access(block_.counters(), access_);

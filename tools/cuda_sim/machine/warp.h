@@ -83,12 +83,12 @@ class Warp {
   enum class State : uint8_t { running, blocked, ended };
   State state = State::running;  ///< blocked: every group waits for a barrier or for lanes that do
   LaneGroups groups;
-  /// The live allocation that the warp accessed last, as its bytes [begin, end), and
-  /// DeviceMemory::generation() when it was asked for.
+  /// Live allocations that the warp's instructions accessed last, by their index, as bytes [begin, end), and
+  /// DeviceMemory::generation() when they were asked for.
   struct LiveRange {
     uint64_t begin = 0, end = 0, generation = 0;
   };
-  LiveRange last_range;
+  std::array<LiveRange, 32> ranges;
   LaneMask existing = 0;  ///< lanes that the block has
   LaneMask exited = 0;
   const Instruction* last_exit = nullptr;  ///< where lanes ended
