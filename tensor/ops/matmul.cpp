@@ -3,6 +3,7 @@
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/matmul.h"
+#include "tensor/cuda/matmul/matmul.h"
 #include "tensor/matrix_layout.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
@@ -48,7 +49,8 @@ void matmul_of_samples(const Tensor& a, const Tensor& b, const Tensor& bias, con
 
 constexpr Kernel<void(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                       bool accumulate)>
-    matmul_kernel{"matmul", &kernels::cpu::matmul, nullptr, &matmul_of_samples};
+    matmul_kernel{"matmul", &kernels::cpu::matmul, TESSERA_CUDA_KERNEL(kernels::cuda::matmul),
+                  &matmul_of_samples};
 
 /// A product whose operands are seen as matrices (a vector as a row or a column), with the resulting shapes.
 struct Product {

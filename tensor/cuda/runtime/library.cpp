@@ -5,6 +5,7 @@
 
 #include <climits>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -115,6 +116,22 @@ void* find_symbol(const char* name) {
     }
   }
   return dlsym(state.handle, name);
+}
+
+void* find_symbol(const char* library, const char* name) {
+  require_loaded();
+  static std::mutex mutex;
+  static auto* handles = new std::map<std::string, void*>;
+  const std::lock_guard lock(mutex);
+  const auto [at, is_new] = handles->try_emplace(library, nullptr);
+  if (is_new) {
+    const std::string runtime = path(), folder = runtime.substr(0, runtime.rfind('/') + 1);
+    // Beside the runtime first; a runtime that the dynamic linker found has no folder in its path.
+    at->second = dlopen((folder + library).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (at->second == nullptr && !is_simulated())
+      at->second = dlopen(text(TESSERA_CUDA_LIBRARY_FOLDER, "/", library).c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+  return at->second != nullptr ? dlsym(at->second, name) : nullptr;
 }
 
 std::string path() {

@@ -23,6 +23,10 @@ bool is_simulated();
 /// The address of a symbol of the runtime that is loaded, else of the system's, which is loaded now; null
 /// where there is none.
 void* find_symbol(const char* name);
+/// The address of a symbol of a library that goes with the runtime, "libcublasLt.so.13": of the system's, or
+/// of the one that stands in for it beside the simulated runtime. Null where there is none. The library is
+/// loaded at its first use.
+void* find_symbol(const char* library, const char* name);
 /// The path from which the runtime was loaded; empty where none was.
 std::string path();
 
