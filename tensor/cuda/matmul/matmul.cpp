@@ -10,6 +10,7 @@
 #include <memory>
 #include <tuple>
 
+#include "tensor/cuda/elementwise/elementwise.h"
 #include "tensor/cuda/matmul/cublaslt.h"
 #include "tensor/cuda/runtime/device_guard.h"
 #include "tensor/cuda/runtime/stream.h"
@@ -74,7 +75,8 @@ MatrixDescription described(DType dtype, int64_t rows, int64_t columns, const Ma
   return MatrixDescription(type_of(dtype), tall, wide, std::max(layout.leading, tall), batch, stride);
 }
 
-std::unique_ptr<Plan> make_plan(const Problem& p, Device device) {
+/// `bias`: the address that the first call has; cuBLASLt refuses an epilogue without one.
+std::unique_ptr<Plan> make_plan(const Problem& p, const void* bias, Device device) {
   const bool is_wide = p.out == f64;
   auto plan =
       std::make_unique<Plan>(Plan{ProductDescription(is_wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
@@ -87,6 +89,7 @@ std::unique_ptr<Plan> make_plan(const Problem& p, Device device) {
   if (p.has_bias) {
     plan->product.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     plan->product.set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(p.in));
+    plan->product.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   }
   cublasLtMatmulPreference_t made = nullptr;
   check(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
@@ -113,10 +116,13 @@ std::unique_ptr<Plan> make_plan(const Problem& p, Device device) {
 }
 
 /// This thread's plans: descriptors are changed by each call (the bias), and the map needs no lock.
-Plan& plan_for(const Problem& problem, Device device) {
+Plan& plan_for(const Problem& problem, const void* bias, Device device) {
   thread_local std::map<std::pair<int, Problem>, std::unique_ptr<Plan>> plans;
   std::unique_ptr<Plan>& plan = plans[{device.index, problem}];
-  if (!plan) plan = make_plan(problem, device);
+  if (!plan)
+    plan = make_plan(problem, bias, device);
+  else if (bias != nullptr)
+    plan->product.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   return *plan;
 }
 
@@ -143,6 +149,7 @@ void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& 
   const int64_t batch = loop.inner(), last = loop.ndim - 1;
   const Device device = out.device();
   const cuda_runtime::DeviceGuard guard(device);
+  const bool fused = bias.defined() && out.dtype() != f64;  // there is no epilogue in f64
   for (int64_t row = 0; row < loop.rows(); ++row) {
     int64_t offsets[3];
     loop.row_offsets(row, offsets);
@@ -160,12 +167,11 @@ void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& 
                              loop.strides[2][last],
                              a.dtype(),
                              out.dtype(),
-                             bias.defined(),
+                             fused,
                              alignment_of(left),
                              alignment_of(right),
                              alignment_of(result)};
-    Plan& plan = plan_for(problem, device);
-    if (bias.defined()) plan.product.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias.raw_data());
+    Plan& plan = plan_for(problem, fused ? bias.raw_data() : nullptr, device);
     const double wide[] = {1.0, accumulate ? 1.0 : 0.0};
     const float narrow[] = {1.0f, accumulate ? 1.0f : 0.0f};
     const void *one = out.dtype() == f64 ? static_cast<const void*>(wide) : narrow,
@@ -178,6 +184,7 @@ void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& 
                        &plan.chosen.algo, workspace.raw_data(), bytes, cuda_runtime::current_stream(device)),
         "cublasLtMatmul");
   }
+  if (bias.defined() && !fused) binary(BinaryOp::add, out.dtype(), out, bias.expand(out.shape()), out);
 }
 
 }  // namespace tessera::kernels::cuda
