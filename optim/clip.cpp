@@ -44,7 +44,7 @@ std::vector<double> power_sums_of(const ParameterList& parameters, double p,
     all_known &= !gradients[i].defined();
   }
   if (all_known) return power_sums;
-  const Tensor sums = ops::power_sums(gradients, p);
+  const Tensor sums = ops::power_sums(gradients, p).to(cpu());
   for (size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i].defined()) power_sums[i] = sums.data<double>()[i];
   return power_sums;

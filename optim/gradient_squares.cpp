@@ -15,7 +15,7 @@ GradientSquares::GradientSquares(const ParameterList& parameters) {
       const Variable gradient = of.grad();
       if (!gradient.defined() || gradient.device().is_meta()) return;
       const Tensor values = gradient.value();
-      sum = {values, values.version(), *ops::power_sums({&values, 1}, 2.0).data<double>()};
+      sum = {values, values.version(), ops::power_sums({&values, 1}, 2.0).item()};
     }));
   }
 }

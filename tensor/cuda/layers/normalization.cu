@@ -226,21 +226,23 @@ void normalization_backward(const cpu::NormalizationBackwardCall& call,
                                   typed<A>(call.mean),
                                   typed<A>(call.rstd),
                                   typed<T>(out.x)};
+    // dx may take the memory of x, so it comes last.
+    if (out.weight.defined() || out.bias.defined()) {
+      const int64_t rows_per_group = std::max<int64_t>(64, (rows + 1023) / 1024);
+      const int64_t groups = (rows + rows_per_group - 1) / rows_per_group;
+      const Tensor partials = Tensor::empty({groups, 2, int64_t{n}}, f64, device);
+      const unsigned columns = (n + threads_per_block - 1) / threads_per_block;
+      parameter_kernel<T><<<dim3(columns, static_cast<unsigned>(groups)), threads_per_block, 0, stream>>>(
+          operands, rows_per_group, typed<double>(partials));
+      cuda_runtime::check_launch("normalization_backward");
+      group_kernel<A><<<columns, threads_per_block, 0, stream>>>(typed<double>(partials), groups, n,
+                                                                 typed<A>(out.weight), typed<A>(out.bias));
+      cuda_runtime::check_launch("normalization_backward");
+    }
     if (out.x.defined()) {
       input_kernel<T><<<static_cast<unsigned>(rows), threads_for_row(n), 0, stream>>>(operands);
       cuda_runtime::check_launch("normalization_backward");
     }
-    if (!out.weight.defined() && !out.bias.defined()) return;
-    const int64_t rows_per_group = std::max<int64_t>(64, (rows + 1023) / 1024);
-    const int64_t groups = (rows + rows_per_group - 1) / rows_per_group;
-    const Tensor partials = Tensor::empty({groups, 2, int64_t{n}}, f64, device);
-    const unsigned columns = (n + threads_per_block - 1) / threads_per_block;
-    parameter_kernel<T><<<dim3(columns, static_cast<unsigned>(groups)), threads_per_block, 0, stream>>>(
-        operands, rows_per_group, typed<double>(partials));
-    cuda_runtime::check_launch("normalization_backward");
-    group_kernel<A><<<columns, threads_per_block, 0, stream>>>(typed<double>(partials), groups, n,
-                                                               typed<A>(out.weight), typed<A>(out.bias));
-    cuda_runtime::check_launch("normalization_backward");
   });
 }
 
