@@ -3,8 +3,10 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,9 +18,13 @@
 namespace tessera {
 
 class Tensor;
+class Index;
 /// The result of `sort`, `topk`, `max(dim)`, `min(dim)` and `median(dim)`, also as `auto [values, indices]`.
 template <class X>
 struct ValuesAndIndices;
+/// The result of `aminmax` (tensor/composed/statistics/statistics.h).
+template <class X>
+struct Extremes;
 struct UniqueValues;
 
 namespace detail {
@@ -46,63 +52,85 @@ template <class X>
 class TensorMethods {
  public:
   // Element by element.
-  X abs() const;         ///< |x|
-  X neg() const;         ///< -x
-  X sign() const;        ///< -1, 0 or 1
-  X square() const;      ///< x^2
-  X sqrt() const;        ///< the square root
-  X rsqrt() const;       ///< 1 / sqrt(x)
-  X reciprocal() const;  ///< 1 / x
-  X exp() const;         ///< e^x
-  X exp2() const;        ///< 2^x
-  X expm1() const;       ///< e^x - 1
-  X log() const;         ///< the natural logarithm
-  X log2() const;        ///< the logarithm to base 2
-  X log10() const;       ///< the logarithm to base 10
-  X log1p() const;       ///< log(1 + x)
-  X sin() const;         ///< the sine
-  X cos() const;         ///< the cosine
-  X tan() const;         ///< the tangent
-  X tanh() const;        ///< the hyperbolic tangent
-  X sigmoid() const;     ///< 1 / (1 + e^-x)
-  X relu() const;        ///< max(x, 0)
-  X sinh() const;        ///< the hyperbolic sine
-  X cosh() const;        ///< the hyperbolic cosine
-  X erf() const;         ///< the error function
-  X erfc() const;        ///< 1 - erf(x)
-  X floor() const;       ///< rounded down
-  X ceil() const;        ///< rounded up
-  X round() const;       ///< to the nearest integer, ties to even
-  X trunc() const;       ///< rounded towards 0
+  X abs() const;                                      ///< |x|
+  X neg() const;                                      ///< -x
+  X sign() const;                                     ///< -1, 0 or 1
+  X square() const;                                   ///< x^2
+  X sqrt() const;                                     ///< the square root
+  X rsqrt() const;                                    ///< 1 / sqrt(x)
+  X reciprocal() const;                               ///< 1 / x
+  X exp() const;                                      ///< e^x
+  X exp2() const;                                     ///< 2^x
+  X expm1() const;                                    ///< e^x - 1
+  X log() const;                                      ///< the natural logarithm
+  X log2() const;                                     ///< the logarithm to base 2
+  X log10() const;                                    ///< the logarithm to base 10
+  X log1p() const;                                    ///< log(1 + x)
+  X sin() const;                                      ///< the sine
+  X cos() const;                                      ///< the cosine
+  X tan() const;                                      ///< the tangent
+  X tanh() const;                                     ///< the hyperbolic tangent
+  X sigmoid() const;                                  ///< 1 / (1 + e^-x)
+  X relu() const;                                     ///< max(x, 0)
+  X sinh() const;                                     ///< the hyperbolic sine
+  X cosh() const;                                     ///< the hyperbolic cosine
+  X erf() const;                                      ///< the error function
+  X erfc() const;                                     ///< 1 - erf(x)
+  X floor() const;                                    ///< rounded down
+  X ceil() const;                                     ///< rounded up
+  X round() const;                                    ///< to the nearest integer, ties to even
+  X trunc() const;                                    ///< rounded towards 0
+  X asin() const;                                     ///< the inverse of the sine
+  X acos() const;                                     ///< the inverse of the cosine
+  X atan() const;                                     ///< the inverse of the tangent
+  X asinh() const;                                    ///< the inverse of the hyperbolic sine
+  X acosh() const;                                    ///< the inverse of the hyperbolic cosine
+  X atanh() const;                                    ///< the inverse of the hyperbolic tangent
+  X erfinv() const;                                   ///< the inverse of the error function
+  X lgamma() const;                                   ///< log |gamma(x)|
+  X digamma() const;                                  ///< the derivative of `lgamma`
+  X sinc() const;                                     ///< sin(pi x) / (pi x)
+  X polygamma(int64_t n) const;                       ///< the n-th derivative of `digamma`
+  X logit(std::optional<double> epsilon = {}) const;  ///< the inverse of `sigmoid`
 
   // Arithmetic; shapes broadcast.
-  X add(const X& y) const;                                                   ///< x + y
-  X add(const Scalar& n) const;                                              ///< x + n
-  X sub(const X& y) const;                                                   ///< x - y
-  X sub(const Scalar& n) const;                                              ///< x - n
-  X mul(const X& y) const;                                                   ///< x times y
-  X mul(const Scalar& n) const;                                              ///< x times n
-  X div(const X& y) const;                                                   ///< x / y
-  X div(const Scalar& n) const;                                              ///< x / n
-  X remainder(const X& y) const;                                             ///< x % y, with y's sign
-  X remainder(const Scalar& n) const;                                        ///< x % n, with n's sign
-  X fmod(const X& y) const;                                                  ///< x % y, with x's sign
-  X fmod(const Scalar& n) const;                                             ///< x % n, with x's sign
-  Tensor floor_divide(const X& y) const;                                     ///< x / y, rounded down
-  Tensor floor_divide(const Scalar& n) const;                                ///< x / n, rounded down
-  X logaddexp(const X& y) const;                                             ///< log(e^x + e^y)
-  X pow(const X& y) const;                                                   ///< x^y
-  X pow(const Scalar& n) const;                                              ///< x^n
-  X maximum(const X& y) const;                                               ///< the larger
-  X maximum(const Scalar& n) const;                                          ///< the larger
-  X minimum(const X& y) const;                                               ///< the smaller
-  X minimum(const Scalar& n) const;                                          ///< the smaller
-  X lerp(const X& end, double weight) const;                                 ///< x + weight (end - x)
-  X addcmul(const X& a, const X& b, double value = 1) const;                 ///< x + value a b
-  X addcdiv(const X& a, const X& b, double value = 1) const;                 ///< x + value a / b
+  X add(const X& y) const;                                    ///< x + y
+  X add(const Scalar& n) const;                               ///< x + n
+  X sub(const X& y) const;                                    ///< x - y
+  X sub(const Scalar& n) const;                               ///< x - n
+  X mul(const X& y) const;                                    ///< x times y
+  X mul(const Scalar& n) const;                               ///< x times n
+  X div(const X& y) const;                                    ///< x / y
+  X div(const Scalar& n) const;                               ///< x / n
+  X remainder(const X& y) const;                              ///< x % y, with y's sign
+  X remainder(const Scalar& n) const;                         ///< x % n, with n's sign
+  X fmod(const X& y) const;                                   ///< x % y, with x's sign
+  X fmod(const Scalar& n) const;                              ///< x % n, with x's sign
+  Tensor floor_divide(const X& y) const;                      ///< x / y, rounded down
+  Tensor floor_divide(const Scalar& n) const;                 ///< x / n, rounded down
+  X logaddexp(const X& y) const;                              ///< log(e^x + e^y)
+  X pow(const X& y) const;                                    ///< x^y
+  X pow(const Scalar& n) const;                               ///< x^n
+  X maximum(const X& y) const;                                ///< the larger
+  X maximum(const Scalar& n) const;                           ///< the larger
+  X minimum(const X& y) const;                                ///< the smaller
+  X minimum(const Scalar& n) const;                           ///< the smaller
+  X atan2(const X& other) const;                              ///< the angle of the point (other, x)
+  X hypot(const X& y) const;                                  ///< sqrt(x^2 + y^2)
+  X copysign(const X& y) const;                               ///< |x| with the sign of y
+  X xlogy(const X& y) const;                                  ///< x log(y)
+  X float_power(const X& y) const;                            ///< x^y in f64
+  X float_power(const Scalar& n) const;                       ///< x^n in f64
+  Tensor heaviside(const X& values) const;                    ///< 0, 1, or at 0 the element of `values`
+  Tensor nextafter(const X& y) const;                         ///< the next number towards y
+  X lerp(const X& end, double weight) const;                  ///< x + weight (end - x)
+  X addcmul(const X& a, const X& b, double value = 1) const;  ///< x + value a b
+  X addcdiv(const X& a, const X& b, double value = 1) const;  ///< x + value a / b
   X clamp(std::optional<Scalar> min, std::optional<Scalar> max = {}) const;  ///< limited to [min, max]
   X clamp_min(const Scalar& min) const;                                      ///< at least `min`
   X clamp_max(const Scalar& max) const;                                      ///< at most `max`
+  X clamp_min(const X& min) const;                                           ///< at least `min`
+  X clamp_max(const X& max) const;                                           ///< at most `max`
   /// Finite numbers in place of NaN and infinities.
   X nan_to_num(double nan = 0, std::optional<double> posinf = {}, std::optional<double> neginf = {}) const;
 
@@ -172,8 +200,29 @@ class TensorMethods {
   X cumsum(int64_t dim) const;                                          ///< sums of elements 0 to i
   X cumprod(int64_t dim) const;                                         ///< products of elements 0 to i
   X logcumsumexp(int64_t dim) const;                                    ///< `logsumexp` of elements 0 to i
-  X diff(int64_t dim = -1) const;                                       ///< x[i + 1] - x[i]
-  Tensor count_nonzero(const Shape& dims = {}) const;                   ///< i64
+  X diff(int64_t n = 1, int64_t dim = -1, const X& prepend = {},
+         const X& append = {}) const;             ///< x[i + 1] - x[i], n times
+  ValuesAndIndices<X> cummax(int64_t dim) const;  ///< the largest of elements 0 to i
+  ValuesAndIndices<X> cummin(int64_t dim) const;  ///< the smallest of elements 0 to i
+  Extremes<X> aminmax(const Shape& dims = {}, bool keepdim = false) const;  ///< the smallest and the largest
+  X nansum(const Shape& dims = {}, bool keepdim = false) const;             ///< `sum` without NaNs
+  X nanmean(const Shape& dims = {}, bool keepdim = false) const;            ///< `mean` without NaNs
+  X nanmedian() const;                                                      ///< `median` without NaNs
+  ValuesAndIndices<X> nanmedian(int64_t dim, bool keepdim = false) const;   ///< `median` without NaNs
+  ValuesAndIndices<X> mode(int64_t dim = -1, bool keepdim = false) const;   ///< what occurs most often
+  X quantile(double q, std::optional<int64_t> dim = {}, bool keepdim = false,
+             std::string_view interpolation = "linear") const;  ///< the q-quantile
+  X quantile(const Tensor& q, std::optional<int64_t> dim = {}, bool keepdim = false,
+             std::string_view interpolation = "linear") const;  ///< for each q
+  X nanquantile(double q, std::optional<int64_t> dim = {}, bool keepdim = false,
+                std::string_view interpolation = "linear") const;  ///< without NaNs
+  X nanquantile(const Tensor& q, std::optional<int64_t> dim = {}, bool keepdim = false,
+                std::string_view interpolation = "linear") const;          ///< for each q, without NaNs
+  X renorm(double p, int64_t dim, double maxnorm) const;                   ///< with limited p-norms
+  X cov(int64_t correction = 1) const;                                     ///< covariances of rows
+  X corrcoef() const;                                                      ///< correlations of rows
+  Tensor histc(int64_t bins = 100, double min = 0, double max = 0) const;  ///< how many are in each interval
+  Tensor count_nonzero(const Shape& dims = {}) const;                      ///< i64
 
   // Matrices.
   X matmul(const X& y) const;  ///< the product by NumPy's rules
@@ -194,9 +243,10 @@ class TensorMethods {
   Tensor argsort(int64_t dim = -1, bool descending = false) const;                   ///< i64
   /// The k-th smallest along `dim`, counted from 1.
   ValuesAndIndices<X> kthvalue(int64_t k, int64_t dim = -1, bool keepdim = false) const;
-  Tensor unique() const;            ///< the different values in rising order
-  UniqueValues unique_all() const;  ///< with their places and counts
-  Tensor bincount() const;          ///< how often 0, 1, ... occur
+  Tensor unique() const;              ///< the different values in rising order
+  Tensor unique_consecutive() const;  ///< one of each group of equal neighbours
+  UniqueValues unique_all() const;    ///< with their places and counts
+  Tensor bincount() const;            ///< how often 0, 1, ... occur
   Tensor bincount(const Tensor& weights, int64_t minlength = 0) const;  ///< the sums of their weights
 
   // By index.
@@ -214,8 +264,17 @@ class TensorMethods {
   X scatter(int64_t dim, const Tensor& index, const Scalar& value) const;  ///< x with one number
   X index_copy(int64_t dim, const Tensor& index, const X& source) const;   ///< x with slices replaced
   X index_fill(int64_t dim, const Tensor& index, const Scalar& value) const;  ///< x with one number
-  X where(const Tensor& condition, const X& other) const;                     ///< x where true, else other
-  X where(const Tensor& condition, const Scalar& other) const;                ///< x where true, else other
+  /// A copy of x after `index_put_`.
+  X index_put(std::initializer_list<Index> indices, const X& value, bool accumulate = false) const;
+  /// `scatter_add` by "sum", "prod", "mean", "amax" or "amin"; the same for slices.
+  /// @{
+  X scatter_reduce(int64_t dim, const Tensor& index, const X& source, std::string_view reduction,
+                   bool include_self = true) const;
+  X index_reduce(int64_t dim, const Tensor& index, const X& source, std::string_view reduction,
+                 bool include_self = true) const;
+  /// @}
+  X where(const Tensor& condition, const X& other) const;       ///< x where true, else other
+  X where(const Tensor& condition, const Scalar& other) const;  ///< x where true, else other
 
   // Shape and place. The views that a Tensor has are members of Tensor and Variable.
   X t() const;                     ///< the transpose of a matrix; a vector itself
@@ -228,8 +287,18 @@ class TensorMethods {
   X movedim(const Shape& source, const Shape& destination) const;  ///< dimensions elsewhere
   X unflatten(int64_t dim, const Shape& sizes) const;              ///< one dimension as several
   X diag(int64_t diagonal = 0) const;                              ///< the diagonal, or a matrix with it
-  X diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1) const;   ///< the diagonal
-  X tile(const Shape& repeats) const;                                         ///< `repeat`, from the last one
+  X diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1) const;      ///< the diagonal
+  X diag_embed(int64_t offset = 0, int64_t dim1 = -2, int64_t dim2 = -1) const;  ///< as diagonals
+  /// x with its `diagonal`, its element `index` of `dim`, or a slice replaced.
+  /// @{
+  X diagonal_scatter(const X& source, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1) const;
+  X select_scatter(const X& source, int64_t dim, int64_t index) const;
+  X slice_scatter(const X& source, int64_t dim, int64_t start, int64_t end, int64_t step = 1) const;
+  /// @}
+  X rot90(int64_t k = 1, const Shape& dims = {0, 1}) const;  ///< turned by 90 degrees k times
+  X swapaxes(int64_t dim0, int64_t dim1) const;              ///< `transpose`
+  X unfold(int64_t dim, int64_t size, int64_t step) const;   ///< windows along `dim`: `unfold_along`
+  X tile(const Shape& repeats) const;                        ///< `repeat`, from the last one
   X repeat_interleave(int64_t count, std::optional<int64_t> dim = {}) const;  ///< each element repeated
   X repeat_interleave(const Tensor& counts, std::optional<int64_t> dim = {}) const;  ///< by its count
   X tril(int64_t diagonal = 0) const;        ///< zeros above the diagonal
@@ -269,6 +338,9 @@ class TensorMethods {
     }
     (std::make_index_sequence<N>());
   }
+  std::vector<X> tensor_split(int64_t sections, int64_t dim = 0) const;  ///< almost equal views
+  /// Views that begin at these indices.
+  std::vector<X> tensor_split(std::initializer_list<int64_t> indices, int64_t dim = 0) const;
   /// The views without dimension `dim`, one per index.
   std::vector<X> unbind(int64_t dim = 0) const;
 

@@ -29,7 +29,6 @@ Variable mish(const Variable& x);
 /// @{
 Variable cumprod(const Variable& x, int64_t dim);
 Variable logcumsumexp(const Variable& x, int64_t dim);
-Variable diff(const Variable& x, int64_t dim = -1);
 ValuesAndIndices<Variable> kthvalue(const Variable& x, int64_t k, int64_t dim = -1, bool keepdim = false);
 /// @}
 /// Products and distances.

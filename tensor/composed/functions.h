@@ -43,8 +43,6 @@ Tensor mish(const Tensor& x);
 Tensor cumprod(const Tensor& x, int64_t dim);
 Tensor logcumsumexp(const Tensor& x, int64_t dim);
 /// @}
-/// The differences of neighbours along `dim`: x[i + 1] - x[i].
-Tensor diff(const Tensor& x, int64_t dim = -1);
 /// The k-th smallest value along `dim`, counted from 1, and its index. Throws ValueError for k outside
 /// [1, extent].
 ValuesAndIndices<Tensor> kthvalue(const Tensor& x, int64_t k, int64_t dim = -1, bool keepdim = false);

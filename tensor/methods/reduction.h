@@ -83,10 +83,6 @@ X TensorMethods<X>::logcumsumexp(int64_t dim) const {
   return tessera::logcumsumexp(self(), dim);
 }
 template <class X>
-X TensorMethods<X>::diff(int64_t dim) const {
-  return tessera::diff(self(), dim);
-}
-template <class X>
 ValuesAndIndices<X> TensorMethods<X>::sort(int64_t dim, bool descending) const {
   return tessera::sort(self(), dim, descending);
 }

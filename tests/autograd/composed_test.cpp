@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "autograd/debug/gradcheck.h"
+#include "autograd/functions/composed/statistics.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/in_place.h"
 #include "autograd/functions/elementwise/unary.h"
@@ -83,7 +84,7 @@ TEST_CASE("composed: derivatives along a dimension") {
   check("cumprod with a 0", [](const Inputs& in) { return cumprod(in[0], 0); },
         {leaf_of(tensor({1.5, 0.0, -2.0, 0.0, 3.0}))});
   check("logcumsumexp", [](const Inputs& in) { return logcumsumexp(in[0], -1); }, {x});
-  check("diff", [](const Inputs& in) { return exp(diff(in[0], 0)); }, {x});
+  check("diff", [](const Inputs& in) { return exp(diff(in[0], 1, 0)); }, {x});
   check("kthvalue", [](const Inputs& in) { return exp(kthvalue(in[0], 2, 1).values); }, {x});
 }
 
@@ -251,7 +252,7 @@ TEST_CASE("composed: refusals") {
   CHECK_THROWS_AS(logaddexp(i, i), DTypeError);
   CHECK_THROWS_AS(logcumsumexp(i, 0), DTypeError);
   CHECK_THROWS_AS(cumprod(x, 2), IndexError);
-  CHECK_THROWS_AS(diff(tensor(1.0)), ShapeError);
+  CHECK_THROWS_AS(diff(Variable(tensor(1.0))), ShapeError);
   CHECK_THROWS_AS(kthvalue(x, 0), ValueError);
   CHECK_THROWS_AS(kthvalue(x, 4), ValueError);
   CHECK_THROWS_AS(addmm(zeros({3, 3}), x, x.t()), ShapeError);

@@ -28,7 +28,7 @@ Variable nanquantile(const Variable& x, const Tensor& q, std::optional<int64_t> 
 Variable nanquantile(const Variable& x, double q, std::optional<int64_t> dim = {}, bool keepdim = false, std::string_view interpolation = "linear");
 ValuesAndIndices<Variable> mode(const Variable& x, int64_t dim = -1, bool keepdim = false);
 Variable renorm(const Variable& x, double p, int64_t dim, double maxnorm);
-Variable diff(const Variable& x, int64_t n, int64_t dim, const Variable& prepend = {}, const Variable& append = {});
+Variable diff(const Variable& x, int64_t n = 1, int64_t dim = -1, const Variable& prepend = {}, const Variable& append = {});
 Variable trapezoid(const Variable& y, double dx = 1, int64_t dim = -1);
 Variable trapezoid(const Variable& y, const Variable& x, int64_t dim = -1);
 Variable cumulative_trapezoid(const Variable& y, double dx = 1, int64_t dim = -1);

@@ -61,9 +61,11 @@ ValuesAndIndices<Tensor> mode(const Tensor& x, int64_t dim = -1, bool keepdim = 
 /// x with each element of `dim`, a tensor, scaled down to a p-norm of `maxnorm` where it has a larger one.
 /// Throws ValueError for a p that is not above 0, or a negative maxnorm.
 Tensor renorm(const Tensor& x, double p, int64_t dim, double maxnorm);
-/// `diff` n times, of x with `prepend` in front and `append` behind it where these are defined. Throws
-/// ValueError for a negative n.
-Tensor diff(const Tensor& x, int64_t n, int64_t dim, const Tensor& prepend = {}, const Tensor& append = {});
+/// The differences of neighbours along `dim`, x[i + 1] - x[i], and of these again, n times in all; of x with
+/// `prepend` in front and `append` behind it where these are defined. The second argument is n, as in
+/// PyTorch: `diff(x, 1, 0)` for dimension 0. Throws ValueError for a negative n.
+Tensor diff(const Tensor& x, int64_t n = 1, int64_t dim = -1, const Tensor& prepend = {},
+            const Tensor& append = {});
 /// The integral of y along `dim` by the trapezoidal rule, with the distance `dx` between points, or at points
 /// x: a vector, or of y's shape. `cumulative_trapezoid` has the integrals up to each point but the first.
 /// @{
