@@ -27,8 +27,8 @@ class Runtime {
   /// Made at the first call; never destroyed, since a program's own destructors may still call.
   static Runtime& instance();
 
-  std::mutex mutex;            ///< held by every call
-  std::string settings_error;  ///< of the environment; every call fails then. Written while settings are made
+  std::mutex mutex;  ///< held by every call
+  std::string settings_error;  ///< of the environment; every call fails then
   RuntimeSettings settings;
   Findings findings;
   OperationLog log;
