@@ -8,16 +8,6 @@ namespace tessera::cuda_sim {
 
 namespace {
 
-/// Whether all 32 lanes access, one behind the other.
-bool is_contiguous(const Access& access) {
-  if (access.lanes != all_lanes) return false;
-  const uint64_t first = access.address[0];
-  uint64_t difference = 0;
-  for (uint64_t lane = 0; lane < warp_lanes; ++lane)
-    difference |= access.address[lane] - (first + lane * access.bytes);
-  return difference == 0;
-}
-
 /// Distinct values of `address / width` over the lanes; `covered` values of each lane.
 struct Touched {
   std::array<uint64_t, warp_lanes * 4> values;
@@ -29,13 +19,64 @@ struct Touched {
   }
 };
 
+/// Sectors where each lane's address is above the one before; else 0.
+uint64_t ascending_sectors(const Access& access) {
+  uint64_t sectors = 0, sector = ~uint64_t{0}, last = 0;
+  for (LaneMask left = access.lanes; left != 0; left &= left - 1) {
+    const uint64_t address = access.address[static_cast<size_t>(std::countr_zero(left))];
+    if (address <= last) return 0;
+    last = address;
+    sectors += address / sector_bytes != sector;
+    sector = address / sector_bytes;
+  }
+  return sectors;
+}
+
+/// The most words of one bank that `lanes` need.
+uint32_t wavefronts(const Access& access, LaneMask lanes) {
+  constexpr uint32_t banks = 32;
+  std::array<uint64_t, banks> word_in;  // the first one; filled where `used` says so
+  uint32_t used = 0;
+  bool has_conflict = false;
+  const auto for_words = [&](auto body) {
+    for (LaneMask left = lanes; left != 0; left &= left - 1) {
+      const uint64_t address = access.address[static_cast<size_t>(std::countr_zero(left))];
+      for (uint64_t word = address / 4; word <= (address + access.bytes - 1) / 4; ++word) body(word);
+    }
+  };
+  for_words([&](uint64_t word) {
+    const uint64_t bank = word % banks;
+    if ((used >> bank & 1) == 0) {
+      used |= 1u << bank;
+      word_in[bank] = word;
+    } else {
+      has_conflict = has_conflict || word_in[bank] != word;
+    }
+  });
+  if (!has_conflict) return 1;
+  Touched words;
+  std::array<uint32_t, banks> in_bank{};
+  for_words([&](uint64_t word) {
+    const uint32_t before = words.count;
+    words.add(word);
+    in_bank[word % banks] += words.count - before;
+  });
+  return *std::max_element(in_bank.begin(), in_bank.end());
+}
+
 }  // namespace
 
 void count_global_access(KernelCounters& counters, const Access& access) {
   uint64_t sectors = 0, distinct_bytes = 0;
   const uint64_t bytes = uint64_t{access.bytes} * static_cast<uint64_t>(std::popcount(access.lanes));
-  if (is_contiguous(access)) {
+  if (access.pattern == AccessPattern::contiguous) {
     sectors = (access.address[0] + bytes - 1) / sector_bytes - access.address[0] / sector_bytes + 1;
+    distinct_bytes = bytes;
+  } else if (access.pattern == AccessPattern::broadcast) {
+    sectors = 1;
+    distinct_bytes = access.bytes;
+  } else if (const uint64_t ascending = ascending_sectors(access); ascending != 0) {
+    sectors = ascending;
     distinct_bytes = bytes;
   } else {
     Touched touched, elements;
@@ -65,7 +106,7 @@ void count_global_access(KernelCounters& counters, const Access& access) {
 void count_shared_access(KernelCounters& counters, const Access& access) {
   const int lanes_at_once = access.bytes <= 4 ? 32 : access.bytes == 8 ? 16 : 8;
   const uint64_t requests = static_cast<uint64_t>(warp_lanes / lanes_at_once);
-  if (is_contiguous(access) && access.bytes <= 16) {
+  if (access.pattern == AccessPattern::contiguous && access.bytes <= 16) {
     counters.shared_requests += requests;
     counters.shared_wavefronts += requests;
     return;
@@ -73,19 +114,8 @@ void count_shared_access(KernelCounters& counters, const Access& access) {
   for (int first = 0; first < warp_lanes; first += lanes_at_once) {
     const LaneMask part = lanes_at_once == 32 ? all_lanes : ((1u << lanes_at_once) - 1) << first;
     if ((access.lanes & part) == 0) continue;
-    Touched words;
-    std::array<uint8_t, 32> in_bank{};
-    uint8_t wavefronts = 1;
-    for (LaneMask left = access.lanes & part; left != 0; left &= left - 1) {
-      const uint64_t address = access.address[static_cast<size_t>(std::countr_zero(left))];
-      for (uint64_t word = address / 4; word <= (address + access.bytes - 1) / 4; ++word) {
-        const uint32_t before = words.count;
-        words.add(word);
-        if (words.count != before) wavefronts = std::max(wavefronts, ++in_bank[word % 32]);
-      }
-    }
     counters.shared_requests += 1;
-    counters.shared_wavefronts += wavefronts;
+    counters.shared_wavefronts += wavefronts(access, access.lanes & part);
   }
 }
 

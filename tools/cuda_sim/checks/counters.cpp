@@ -1,6 +1,9 @@
 #include "tools/cuda_sim/checks/counters.h"
 
 #include <iomanip>
+#include <sstream>
+#include <string_view>
+#include <vector>
 
 namespace tessera::cuda_sim {
 
@@ -47,9 +50,53 @@ void CounterTable::clear() {
   counters_.clear();
 }
 
+namespace {
+
+/// "1.25", "-" where there is nothing to divide by.
+std::string ratio(uint64_t value, uint64_t by) {
+  if (by == 0) return "-";
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(2) << static_cast<double>(value) / static_cast<double>(by);
+  return text.str();
+}
+
+/// "1.5k", "2.3M", "4.0G".
+std::string amount(uint64_t value) {
+  if (value < 1000) return std::to_string(value);
+  auto scaled = static_cast<double>(value);
+  size_t unit = 0;
+  constexpr std::string_view units = " kMGT";
+  while (scaled >= 1000 && unit + 1 < units.size()) {
+    scaled /= 1000;
+    ++unit;
+  }
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1) << scaled << units[unit];
+  return text.str();
+}
+
+}  // namespace
+
 void CounterTable::print(std::ostream& out) const {
-  for (const auto& [kernel, counters] : all())
-    out << kernel << ": " << counters.warp_instructions << " warp instructions\n";
+  const std::vector<std::string> head = {
+      "launches",    "warp insts",  "active lanes",    "divergent", "load bytes",      "sectors/request",
+      "of ideal",    "store bytes", "sectors/request", "of ideal",  "shared requests", "wavefronts/request",
+      "local bytes", "atomics",     "barriers",        "flops",     "mma flops",       "special"};
+  const auto row = [&](const std::vector<std::string>& cells, const std::string& kernel) {
+    for (size_t i = 0; i < cells.size(); ++i)
+      out << std::setw(static_cast<int>(head[i].size()) + 2) << cells[i];
+    out << "  " << kernel << '\n';
+  };
+  row(head, "kernel");
+  for (const auto& [kernel, c] : all())
+    row({amount(c.launches), amount(c.warp_instructions), ratio(c.lane_instructions, c.warp_instructions),
+         amount(c.divergent_branches), amount(c.load_bytes), ratio(c.load_sectors, c.load_requests),
+         ratio(c.load_sectors, c.ideal_load_sectors), amount(c.store_bytes),
+         ratio(c.store_sectors, c.store_requests), ratio(c.store_sectors, c.ideal_store_sectors),
+         amount(c.shared_requests), ratio(c.shared_wavefronts, c.shared_requests), amount(c.local_bytes),
+         amount(c.atomics), amount(c.barriers), amount(c.flops_f64 + c.flops_f32 + c.flops_f16),
+         amount(c.flops_mma), amount(c.special_functions)},
+        kernel);
 }
 
 }  // namespace tessera::cuda_sim

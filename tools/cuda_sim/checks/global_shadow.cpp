@@ -38,10 +38,10 @@ void for_pages(ShadowPages& pages, uint64_t address, uint64_t bytes, Body body) 
 
 /// Replaces each run of equal cells in [address, address + bytes) of a page by `next(cell, run)`.
 template <class Next>
-inline void update_cells(ShadowPage& page, uint64_t address, uint32_t bytes, Next next) {
-  page.split_to(width_of(address, bytes));
+inline void update_cells(ShadowPage& page, CellMemory& memory, uint64_t address, uint32_t bytes, Next next) {
+  page.split_to(width_of(address, bytes), memory);
   const uint32_t cell_bytes = page.cell_bytes();
-  Cell* cells = page.cells(static_cast<uint32_t>(address % ShadowPage::bytes));
+  Cell* cells = page.cells(static_cast<uint32_t>(address % ShadowPage::bytes), memory);
   for (uint32_t left = bytes / cell_bytes; left != 0;) {
     const auto count = static_cast<uint32_t>(equal_cells(cells, left));
     const Cell after = next(cells[0], CellRun{address, count * cell_bytes, cell_bytes});
@@ -95,7 +95,7 @@ LaunchOrder* GlobalShadow::releases(Block& block) {
   State& state = *state_;
   if (state.operation.load(std::memory_order_acquire) != block.operation())
     state.begin(block.operation(), block.program());
-  BlockOrder& order = block.shared_shadow().order();
+  ThreadOrder& order = block.shared_shadow().order();
   if (!order.is_begun(block.number(), block.operation())) order.begin(block.number(), block.operation());
   return state.orders_threads ? &state.launch : nullptr;
 }
@@ -104,7 +104,7 @@ void GlobalShadow::access(Warp& warp, const Instruction& instruction, const Acce
   State& state = *state_;
   if (!state.is_on()) return;
   Block& block = warp.block();
-  BlockOrder& order = block.shared_shadow().order();
+  ThreadOrder& order = block.shared_shadow().order();
 
   const AccessKind kind = kind_of(access, false);
   LaunchOrder* launch = releases(block);
@@ -128,7 +128,7 @@ void GlobalShadow::access(Warp& warp, const Instruction& instruction, const Acce
       part.by = last_lane(part, access.bytes);
     }
     for_pages(state.pages, part.address, part.bytes, [&](ShadowPage& page, uint64_t address, uint32_t bytes) {
-      update_cells(page, address, bytes,
+      update_cells(page, state.pages.memory(), address, bytes,
                    [&](const Cell& cell, const CellRun& run) { return rules.after(cell, part, run); });
     });
   }
@@ -138,7 +138,7 @@ void GlobalShadow::access(Warp& warp, const Instruction& instruction, const Acce
 void GlobalShadow::fence(Warp& warp, const Instruction&, Scope scope) {
   State& state = *state_;
   Block& block = warp.block();
-  BlockOrder& order = block.shared_shadow().order();
+  ThreadOrder& order = block.shared_shadow().order();
   releases(block);
   state.launch.fence(order.releases, warp, warp.active(), order.part(warp), scope != Scope::block);
   order.end_part(warp);
@@ -149,6 +149,8 @@ void GlobalShadow::access_range(Operation operation, uint64_t address, uint64_t 
   State& state = *state_;
   if (!state.is_on() || bytes == 0) return;
   const OperationMark mine = OperationMark::of(operation, false);
+  const Cell written = {
+      .write_operation = mine, .write = Stamp::of_operation(), .access_operation = {}, .access = {}};
   bool found_bytes = false, found_race = false;
   const auto report = [&](Check check, uint64_t at, const std::string& text) {
     state.findings.add(check,
@@ -171,8 +173,7 @@ void GlobalShadow::access_range(Operation operation, uint64_t address, uint64_t 
     check(cell.write_operation, true, at);
     if (is_write) {
       check(cell.access_operation, false, at);
-      return Cell{
-          .write_operation = mine, .write = Stamp::of_operation(), .access_operation = {}, .access = {}};
+      return written;
     }
     if (cell.write_operation.is_none() && !found_bytes) {
       found_bytes = true;
@@ -188,25 +189,25 @@ void GlobalShadow::access_range(Operation operation, uint64_t address, uint64_t 
     after.access = Stamp::of_operation();
     return after;
   };
+  CellMemory& memory = state.pages.memory();
   for_pages(state.pages, address, bytes, [&](ShadowPage& page, uint64_t begin, uint32_t count) {
     if (count == ShadowPage::bytes && page.is_alike()) {
-      page.set_all(next(page.alike(), begin));
+      page.set_all(next(page.alike(), begin), memory);
     } else {
-      update_cells(page, begin, count,
+      update_cells(page, memory, begin, count,
                    [&](const Cell& cell, const CellRun& run) { return next(cell, run.address); });
-      if (count == ShadowPage::bytes && is_write)
-        page.set_all(
-            {.write_operation = mine, .write = Stamp::of_operation(), .access_operation = {}, .access = {}});
+      if (count == ShadowPage::bytes && is_write) page.set_all(written, memory);
     }
   });
 }
 
 void GlobalShadow::forget(uint64_t address, uint64_t bytes) {
-  for_pages(state_->pages, address, bytes, [](ShadowPage& page, uint64_t begin, uint32_t count) {
+  CellMemory& memory = state_->pages.memory();
+  for_pages(state_->pages, address, bytes, [&memory](ShadowPage& page, uint64_t begin, uint32_t count) {
     if (count == ShadowPage::bytes)
-      page.set_all({});
+      page.set_all({}, memory);
     else
-      update_cells(page, begin, count, [](const Cell&, const CellRun&) { return Cell{}; });
+      update_cells(page, memory, begin, count, [](const Cell&, const CellRun&) { return Cell{}; });
   });
 }
 

@@ -14,7 +14,7 @@ namespace tessera::cuda_sim {
 
 class Warp;
 class Block;
-class BlockOrder;
+class ThreadOrder;
 class Findings;
 class LaunchOrder;
 struct Instruction;
@@ -55,10 +55,10 @@ class SharedShadow {
   /// A block begins: nothing is written.
   void reset(uint32_t bytes);
   /// The block's part in the race check, of global memory too.
-  BlockOrder& order();
+  ThreadOrder& order();
   void access(Warp& warp, const Instruction& instruction, const Access& access);
-  /// cp.async was issued for [offset, offset + bytes) of shared memory; nothing may touch it until
-  /// `copy_done`, which counts as a write by `lane`.
+  /// cp.async was issued for [offset, offset + bytes) of shared memory, which `access` saw as a write;
+  /// nothing may touch it until `copy_done`, which counts as a write by `lane`.
   void copy_issued(Warp& warp, const Instruction& instruction, int lane, uint32_t offset, uint32_t bytes);
   void copy_done(Warp& warp, const Instruction& instruction, int lane, uint32_t offset, uint32_t bytes);
 

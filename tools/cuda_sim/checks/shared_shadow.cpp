@@ -29,11 +29,9 @@ struct SharedShadow::State {
   /// The rules applied to one part of an access.
   void apply(CellRules& rules, const AccessPart& part);
   CellRules::Parts context();
-  void mark_copy(Warp& warp, const Instruction& instruction, int lane, uint32_t offset, uint32_t bytes,
-                 bool is_done);
 
   Findings& findings;
-  BlockOrder order;
+  ThreadOrder order;
   EpochTable epochs;
   AccessSets sets;
   LaunchOrder* releases = nullptr;  ///< of the launch
@@ -50,7 +48,7 @@ constexpr Operation last_generation = (1u << 30) - 1;
 SharedShadow::SharedShadow(Findings& findings) : state_(std::make_unique<State>(findings)) {}
 SharedShadow::~SharedShadow() = default;
 
-BlockOrder& SharedShadow::order() {
+ThreadOrder& SharedShadow::order() {
   return state_->order;
 }
 
@@ -142,37 +140,29 @@ void SharedShadow::access(Warp& warp, const Instruction& instruction, const Acce
   if (state.releases != nullptr) order_after(*state.releases, state.order, warp, access, kind, true);
 }
 
-void SharedShadow::State::mark_copy(Warp& warp, const Instruction& instruction, int lane, uint32_t offset,
-                                    uint32_t count, bool is_done) {
-  begin(warp.block());
-  Access access;
-  access.space = Space::shared;
-  access.is_write = true;
-  access.bytes = count;
-  access.lanes = 1u << lane;
-  access.address[static_cast<size_t>(lane)] = uint64_t{shared_begin} + offset;
-  const AccessParts parts(access, order.shared_epoch(warp, epochs), AccessKind::plain_write, false);
-  const CellRules::Parts context_now = context();
-  RaceReporter reporter(warp, instruction, access, epochs, findings, true);
-  CellRules rules(warp, context_now, false, reporter);
-  const AccessPart part = parts.all()[0];
-  update(part.address, part.bytes, [&](const Cell& cell, const CellRun& run) {
-    Cell before = cell;
-    if (is_done) before = {};
-    Cell after = rules.after(before, part, run);
-    if (!is_done) after.write.bits |= Stamp::set_bit;
+void SharedShadow::copy_issued(Warp& warp, const Instruction&, int, uint32_t offset, uint32_t bytes) {
+  State& state = *state_;
+  if (!state.is_on()) return;
+  state.begin(warp.block());
+  state.update(uint64_t{shared_begin} + offset, bytes, [](const Cell& cell, const CellRun&) {
+    Cell after = cell;
+    after.write.bits |= Stamp::set_bit;
     return after;
   });
 }
 
-void SharedShadow::copy_issued(Warp& warp, const Instruction& instruction, int lane, uint32_t offset,
-                               uint32_t bytes) {
-  if (state_->is_on()) state_->mark_copy(warp, instruction, lane, offset, bytes, false);
-}
-
-void SharedShadow::copy_done(Warp& warp, const Instruction& instruction, int lane, uint32_t offset,
-                             uint32_t bytes) {
-  if (state_->is_on()) state_->mark_copy(warp, instruction, lane, offset, bytes, true);
+void SharedShadow::copy_done(Warp& warp, const Instruction&, int lane, uint32_t offset, uint32_t bytes) {
+  State& state = *state_;
+  if (!state.is_on()) return;
+  state.begin(warp.block());
+  const uint64_t address = uint64_t{shared_begin} + offset;
+  const Cell written = {.write_operation = OperationMark::of(state.generation, false),
+                        .write = Stamp::of_lane(state.order.shared_epoch(warp, state.epochs),
+                                                static_cast<uint32_t>(std::countr_zero(bytes)),
+                                                static_cast<uint32_t>(lane), address),
+                        .access_operation = {},
+                        .access = {}};
+  state.update(address, bytes, [&](const Cell&, const CellRun&) { return written; });
 }
 
 }  // namespace tessera::cuda_sim

@@ -28,8 +28,29 @@ inline void for_lanes(LaneMask lanes, Body body) {
   }
 }
 
+/// The window that a generic address lies in, and the address there.
+std::pair<Space, uint64_t> resolve(uint64_t address) {
+  if (address - shared_window < window_bytes) return {Space::shared, address - shared_window};
+  if (address - local_window < window_bytes) return {Space::local, address - local_window};
+  if (address - parameter_window < window_bytes) return {Space::parameter, address - parameter_window};
+  return {Space::global, address};
+}
+
+AccessPattern pattern_of(const Access& access) {
+  if (access.lanes != all_lanes) return AccessPattern::scattered;
+  const uint64_t first = access.address[0], bytes = access.bytes;
+  uint64_t from_contiguous = 0, from_broadcast = 0;
+  for (uint64_t lane = 0; lane < warp_lanes; ++lane) {
+    from_contiguous |= access.address[lane] ^ (first + lane * bytes);
+    from_broadcast |= access.address[lane] ^ first;
+  }
+  return from_contiguous == 0  ? AccessPattern::contiguous
+         : from_broadcast == 0 ? AccessPattern::broadcast
+                               : AccessPattern::scattered;
+}
+
 /// The live allocation of an address, which is mostly the one of the instruction's last access.
-const Warp::LiveRange& range_of(Warp& warp, const Instruction& instruction, uint64_t address) {
+const Warp::LiveRange& allocation_around(Warp& warp, uint64_t address, const Instruction& instruction) {
   Warp::LiveRange& range = warp.ranges[instruction.index % warp.ranges.size()];
   const DeviceMemory& memory = warp.block().device().memory();
   const uint64_t generation = memory.generation();
@@ -39,246 +60,259 @@ const Warp::LiveRange& range_of(Warp& warp, const Instruction& instruction, uint
   return range;
 }
 
-/// One access of one warp that has a state space.
-class Way {
+/// One access of one warp in one state space.
+class SpaceAccess {
  public:
-  Way(Warp& warp, const Instruction& instruction, Access& access)
+  SpaceAccess(Warp& warp, const Instruction& instruction, const Access& access)
       : warp_(warp),
         block_(warp.block()),
         device_(block_.device()),
         instruction_(instruction),
         access_(access) {}
 
-  LaneMask go(HostPointers& host);
+  /// The common case, global memory: all lanes in a row or at one place, inside one allocation. Else 0.
+  LaneMask go_straight(HostPointers& host);
+  LaneMask global(HostPointers& host);
+  LaneMask shared(HostPointers& host);
+  LaneMask local(HostPointers& host);
+  LaneMask parameter(HostPointers& host);
 
  private:
-  /// Lanes whose bytes lie in [begin, end).
-  LaneMask inside(uint64_t begin, uint64_t end) const;
-  void keep_aligned();
-  void keep_allocated();
-  void keep_inside(uint64_t begin, uint64_t end, const char* what);
-  void report(Check check, size_t lane, const std::string& message);
+  /// Lanes of `lanes` whose bytes lie in [begin, end).
+  LaneMask inside(LaneMask lanes, uint64_t begin, uint64_t end) const;
+  LaneMask aligned(LaneMask lanes);
+  LaneMask allocated(LaneMask lanes);
+  LaneMask kept_inside(LaneMask lanes, uint64_t begin, uint64_t end, const char* what);
+  /// The access of fewer lanes, where some must not go on.
+  const Access& only(LaneMask lanes, Access& storage) const;
+  void count_atomics(LaneMask lanes);
+  void report(Check check, size_t lane, int fault, const std::string& message);
   void report_global(size_t lane);
 
   Warp& warp_;
   Block& block_;
   Device& device_;
   const Instruction& instruction_;
-  Access& access_;
+  const Access& access_;
 };
 
-LaneMask Way::inside(uint64_t begin, uint64_t end) const {
+LaneMask SpaceAccess::inside(LaneMask lanes, uint64_t begin, uint64_t end) const {
   if (end < begin + access_.bytes) return 0;
   const uint64_t last = end - access_.bytes - begin;  // greatest distance of a first byte from `begin`
-  if (access_.lanes == all_lanes) {
-    uint64_t outside = 0;
-    for (size_t lane = 0; lane < warp_lanes; ++lane) outside |= access_.address[lane] - begin > last;
-    if (outside == 0) return all_lanes;
-  }
+  if (access_.pattern != AccessPattern::scattered && access_.address[0] >= begin &&
+      access_.address[warp_lanes - 1] - begin <= last)
+    return lanes;
   LaneMask result = 0;
-  for_lanes(access_.lanes, [&](size_t lane) {
+  for_lanes(lanes, [&](size_t lane) {
     if (access_.address[lane] - begin <= last) result |= 1u << lane;
   });
   return result;
 }
 
-void Way::report(Check check, size_t lane, const std::string& message) {
-  device_.findings().add(check, message, site_of(warp_, instruction_, static_cast<int>(lane)));
+void SpaceAccess::report(Check check, size_t lane, int fault, const std::string& message) {
+  device_.set_fault(fault);
+  if (!device_.findings().is_on(check)) return;
+  const Site site = site_of(warp_, instruction_, static_cast<int>(lane));
+  if (!device_.findings().add_again(check, site))
+    device_.findings().add(check, describe_access(access_) + message, site);
 }
 
-void Way::keep_aligned() {
+LaneMask SpaceAccess::aligned(LaneMask lanes) {
+  const uint64_t low = access_.bytes - 1;
+  if (access_.pattern != AccessPattern::scattered && (access_.address[0] & low) == 0) return lanes;
   uint64_t bits = 0;
-  for_lanes(access_.lanes, [&](size_t lane) { bits |= access_.address[lane]; });
-  if ((bits & (access_.bytes - 1)) == 0) return;
-  for_lanes(std::exchange(access_.lanes, 0), [&](size_t lane) {
-    if ((access_.address[lane] & (access_.bytes - 1)) == 0) {
-      access_.lanes |= 1u << lane;
-      return;
-    }
-    report(Check::alignment, lane,
-           describe_access(access_) + " at " + hex(access_.address[lane]) + ", which is no multiple of them");
-    device_.set_fault(misaligned_address);
+  for_lanes(lanes, [&](size_t lane) { bits |= access_.address[lane]; });
+  if ((bits & low) == 0) return lanes;
+  LaneMask good = 0;
+  for_lanes(lanes, [&](size_t lane) {
+    if ((access_.address[lane] & low) == 0)
+      good |= 1u << lane;
+    else
+      report(
+          Check::alignment, lane, misaligned_address,
+          " at " + hex(access_.address[lane]) + ", which is no multiple of " + std::to_string(access_.bytes));
   });
+  return good;
 }
 
-void Way::report_global(size_t lane) {
+void SpaceAccess::report_global(size_t lane) {
   const uint64_t address = access_.address[lane];
   const DeviceMemory& memory = device_.memory();
-  device_.set_fault(illegal_address);
   if (!memory.contains(address)) {
-    report(Check::bounds, lane,
-           describe_access(access_) + (address < 4096 ? ": a null pointer: " : ": a host pointer: ") +
-               hex(address) + " is no address of the device");
+    report(Check::bounds, lane, illegal_address,
+           (address < 4096 ? ": a null pointer: " : ": a host pointer: ") + hex(address) +
+               " is no address of the device");
     return;
   }
   const auto nearest = memory.find(address);
   if (!nearest) {
-    report(Check::bounds, lane,
-           describe_access(access_) + " at " + hex(address) + ", before every allocation");
+    report(Check::bounds, lane, illegal_address, " at " + hex(address) + ", before every allocation");
     return;
   }
   const uint64_t offset = address - nearest->address;
-  const std::string allocation = describe(*nearest);
   if (!nearest->is_live && offset < nearest->bytes) {
-    report(Check::use_after_free, lane,
-           describe_access(access_) + " at offset " + std::to_string(offset) + " of " + allocation +
-               ", which " + device_.order().describe(nearest->freed_by) + " freed");
+    report(Check::use_after_free, lane, illegal_address,
+           " at offset " + std::to_string(offset) + " of " + describe(*nearest) + ", which " +
+               device_.order().describe(nearest->freed_by) + " freed");
     return;
   }
-  report(Check::bounds, lane,
-         describe_access(access_) + " at " + hex(address) + ", " +
+  report(Check::bounds, lane, illegal_address,
+         " at " + hex(address) + ", " +
              (offset < nearest->bytes
                   ? std::to_string(offset + access_.bytes - nearest->bytes) + " bytes over the end of "
                   : std::to_string(offset - nearest->bytes) + " bytes past the end of ") +
-             allocation);
+             describe(*nearest));
 }
 
-void Way::keep_allocated() {
-  LaneMask kept = 0;
-  for (LaneMask left = access_.lanes; left != 0;) {
-    const auto lane = static_cast<size_t>(std::countr_zero(left));
-    const Warp::LiveRange range = range_of(warp_, instruction_, access_.address[lane]);
-    access_.lanes = left;
-    const LaneMask good = range.end == 0 ? 0 : inside(range.begin, range.end);
-    if ((good >> lane & 1) == 0) report_global(lane);
-    left &= ~(good | 1u << lane);
-    kept |= good;
+LaneMask SpaceAccess::allocated(LaneMask lanes) {
+  LaneMask good = 0;
+  while (lanes != 0) {
+    const auto lane = static_cast<size_t>(std::countr_zero(lanes));
+    const Warp::LiveRange range = allocation_around(warp_, access_.address[lane], instruction_);
+    const LaneMask here = range.end == 0 ? 0 : inside(lanes, range.begin, range.end);
+    if ((here >> lane & 1) == 0) report_global(lane);
+    lanes &= ~(here | 1u << lane);
+    good |= here;
   }
-  access_.lanes = kept;
+  return good;
 }
 
-void Way::keep_inside(uint64_t begin, uint64_t end, const char* what) {
-  const LaneMask good = inside(begin, end);
-  if (good == access_.lanes) return;
-  for_lanes(access_.lanes & ~good, [&](size_t lane) {
-    report(Check::bounds, lane,
-           describe_access(access_) + " at " + hex(access_.address[lane]) + " of " + what +
-               " memory, which is [" + hex(begin) + ", " + hex(end) + ")");
-    device_.set_fault(illegal_address);
+LaneMask SpaceAccess::kept_inside(LaneMask lanes, uint64_t begin, uint64_t end, const char* what) {
+  const LaneMask good = inside(lanes, begin, end);
+  if (good == lanes) return lanes;
+  for_lanes(lanes & ~good, [&](size_t lane) {
+    report(Check::bounds, lane, illegal_address,
+           " at " + hex(access_.address[lane]) + " of " + what + " memory, which is [" + hex(begin) + ", " +
+               hex(end) + ")");
   });
-  access_.lanes = good;
+  return good;
 }
 
-LaneMask Way::go(HostPointers& host) {
-  keep_aligned();
-  const bool counts = device_.settings().counts;
-  switch (access_.space) {
-    case Space::shared:
-      keep_inside(shared_begin, shared_begin + block_.shared_memory().size(), "shared");
-      if (access_.lanes == 0) break;
-      if (counts) count_shared_access(block_.counters(), access_);
-      block_.shared_shadow().access(warp_, instruction_, access_);
-      for_lanes(access_.lanes, [&, base = block_.shared_memory().data() - shared_begin](size_t lane) {
-        host[lane] = base + access_.address[lane];
-      });
-      break;
-    case Space::local: {
-      keep_inside(0, warp_.program().local_bytes, "local");
-      if (counts)
-        block_.counters().local_bytes +=
-            uint64_t{access_.bytes} * static_cast<uint64_t>(std::popcount(access_.lanes));
-      for_lanes(access_.lanes, [&](size_t lane) {
-        host[lane] = warp_.local_memory(static_cast<int>(lane)) + access_.address[lane];
-      });
-      break;
-    }
-    case Space::parameter:
-      keep_inside(0, access_.is_write ? 0 : block_.parameters().size(), "parameter");
-      for_lanes(access_.lanes, [&](size_t lane) {
-        host[lane] = const_cast<std::byte*>(block_.parameters().data()) + access_.address[lane];
-      });
-      break;
-    case Space::generic:
-    case Space::constant:
-    case Space::global:
-      keep_allocated();
-      if (access_.lanes == 0) break;
-      if (counts) count_global_access(block_.counters(), access_);
-      device_.shadow().access(warp_, instruction_, access_);
-      for_lanes(access_.lanes,
-                [&](size_t lane) { host[lane] = reinterpret_cast<std::byte*>(access_.address[lane]); });
-      break;
+const Access& SpaceAccess::only(LaneMask lanes, Access& storage) const {
+  if (lanes == access_.lanes) return access_;
+  storage = access_;
+  storage.lanes = lanes;
+  storage.pattern = AccessPattern::scattered;
+  return storage;
+}
+
+void SpaceAccess::count_atomics(LaneMask lanes) {
+  if (access_.is_atomic) block_.counters().atomics += static_cast<uint64_t>(std::popcount(lanes));
+}
+
+LaneMask SpaceAccess::go_straight(HostPointers& host) {
+  const uint64_t first = access_.address[0], last = access_.address[warp_lanes - 1] + access_.bytes;
+  if (access_.pattern == AccessPattern::scattered || (first & (access_.bytes - 1)) != 0) return 0;
+  const Warp::LiveRange& range = allocation_around(warp_, first, instruction_);
+  if (first - range.begin >= range.end - range.begin || last > range.end) return 0;
+  if (device_.settings().counts) {
+    count_global_access(block_.counters(), access_);
+    count_atomics(all_lanes);
   }
-  if (counts && access_.is_atomic)
-    block_.counters().atomics += static_cast<uint64_t>(std::popcount(access_.lanes));
-  return access_.lanes;
-}
-
-/// The window that a generic address lies in.
-std::pair<Space, uint64_t> resolve(uint64_t address) {
-  if (address - shared_window < window_bytes) return {Space::shared, address - shared_window};
-  if (address - local_window < window_bytes) return {Space::local, address - local_window};
-  if (address - parameter_window < window_bytes) return {Space::parameter, address - parameter_window};
-  return {Space::global, address};
-}
-
-/// Whether every lane's bytes are aligned and inside [begin, end). Without a branch, so that it is
-/// vectorised.
-bool all_fit(const Access& access, uint64_t begin, uint64_t end) {
-  if (end - begin < access.bytes) return false;
-  const uint64_t last = end - begin - access.bytes, low_bits = access.bytes - 1;
-  uint64_t wrong = 0;
-  for (size_t lane = 0; lane < warp_lanes; ++lane) {
-    const uint64_t offset = access.address[lane] - begin;
-    wrong |= (access.address[lane] & low_bits) | (offset > last ? 1 : 0);
-  }
-  return wrong == 0;
-}
-
-/// What nearly every access is: all lanes, in global, shared or parameter memory, with nothing wrong. False
-/// where it is not.
-bool access_at_once(Warp& warp, const Instruction& instruction, const Access& access, HostPointers& host) {
-  if (access.lanes != all_lanes) return false;
-  Block& block = warp.block();
-  Device& device = block.device();
-  uint64_t to_host = 0;  // from an address to the host's
-  if (access.space == Space::global || access.space == Space::constant) {
-    const Warp::LiveRange& range = range_of(warp, instruction, access.address[0]);
-    if (range.end == 0 || !all_fit(access, range.begin, range.end)) return false;
-    if (device.settings().counts) count_global_access(block.counters(), access);
-    device.shadow().access(warp, instruction, access);
-  } else if (access.space == Space::shared) {
-    const std::span<std::byte> memory = block.shared_memory();
-    if (!all_fit(access, shared_begin, shared_begin + memory.size())) return false;
-    if (device.settings().counts) count_shared_access(block.counters(), access);
-    block.shared_shadow().access(warp, instruction, access);
-    to_host = reinterpret_cast<uint64_t>(memory.data()) - shared_begin;
-  } else if (access.space == Space::parameter) {
-    const std::span<const std::byte> memory = block.parameters();
-    if (access.is_write || !all_fit(access, 0, memory.size())) return false;
-    to_host = reinterpret_cast<uint64_t>(memory.data());
-  } else {
-    return false;
-  }
-  if (device.settings().counts && access.is_atomic) block.counters().atomics += warp_lanes;
+  device_.shadow().access(warp_, instruction_, access_);
   for (size_t lane = 0; lane < warp_lanes; ++lane)
-    host[lane] = reinterpret_cast<std::byte*>(access.address[lane] + to_host);
-  return true;
+    host[lane] = reinterpret_cast<std::byte*>(access_.address[lane]);
+  return all_lanes;
+}
+
+LaneMask SpaceAccess::global(HostPointers& host) {
+  if (const LaneMask all = go_straight(host)) return all;
+  const LaneMask lanes = allocated(aligned(access_.lanes));
+  if (lanes == 0) return 0;
+  Access storage;
+  const Access& access = only(lanes, storage);
+  if (device_.settings().counts) {
+    count_global_access(block_.counters(), access);
+    count_atomics(lanes);
+  }
+  device_.shadow().access(warp_, instruction_, access);
+  for_lanes(lanes, [&](size_t lane) { host[lane] = reinterpret_cast<std::byte*>(access_.address[lane]); });
+  return lanes;
+}
+
+LaneMask SpaceAccess::shared(HostPointers& host) {
+  const std::span<std::byte> memory = block_.shared_memory();
+  const LaneMask lanes =
+      kept_inside(aligned(access_.lanes), shared_begin, shared_begin + memory.size(), "shared");
+  if (lanes == 0) return 0;
+  Access storage;
+  const Access& access = only(lanes, storage);
+  if (device_.settings().counts) {
+    count_shared_access(block_.counters(), access);
+    count_atomics(lanes);
+  }
+  block_.shared_shadow().access(warp_, instruction_, access);
+  for_lanes(lanes, [&](size_t lane) { host[lane] = memory.data() + (access_.address[lane] - shared_begin); });
+  return lanes;
+}
+
+LaneMask SpaceAccess::local(HostPointers& host) {
+  const LaneMask lanes = kept_inside(aligned(access_.lanes), 0, warp_.program().local_bytes, "local");
+  if (device_.settings().counts)
+    block_.counters().local_bytes += uint64_t{access_.bytes} * static_cast<uint64_t>(std::popcount(lanes));
+  for_lanes(lanes, [&](size_t lane) {
+    host[lane] = warp_.local_memory(static_cast<int>(lane)) + access_.address[lane];
+  });
+  return lanes;
+}
+
+LaneMask SpaceAccess::parameter(HostPointers& host) {
+  const std::span<const std::byte> memory = block_.parameters();
+  const LaneMask lanes =
+      kept_inside(aligned(access_.lanes), 0, access_.is_write ? 0 : memory.size(), "parameter");
+  for_lanes(lanes, [&](size_t lane) {
+    host[lane] = const_cast<std::byte*>(memory.data()) + access_.address[lane];  // only read
+  });
+  return lanes;
+}
+
+LaneMask in_space(Warp& warp, const Instruction& instruction, const Access& access, Space space,
+                  HostPointers& host) {
+  access.pattern = pattern_of(access);
+  SpaceAccess one(warp, instruction, access);
+  switch (space) {
+    case Space::shared:
+      return one.shared(host);
+    case Space::local:
+      return one.local(host);
+    case Space::parameter:
+      return one.parameter(host);
+    default:
+      return one.global(host);
+  }
 }
 
 }  // namespace
 
 LaneMask access_memory(Warp& warp, const Instruction& instruction, const Access& access, HostPointers& host) {
-  if (access_at_once(warp, instruction, access, host)) return all_lanes;
-  host.fill(nullptr);
-  if (access.space != Space::generic) {
-    Access one = access;
-    return Way(warp, instruction, one).go(host);
+  if (access.lanes == 0) {
+    host.fill(nullptr);
+    return 0;
   }
+  Space space = access.space;
   LaneMask reached = 0;
-  for (LaneMask left = access.lanes; left != 0;) {
-    const Space space = resolve(access.address[static_cast<size_t>(std::countr_zero(left))]).first;
-    Access one = access;
-    one.space = space;
-    one.lanes = 0;
-    for_lanes(left, [&](size_t lane) {
-      const auto [lane_space, offset] = resolve(access.address[lane]);
-      if (lane_space != space) return;
-      one.lanes |= 1u << lane;
-      one.address[lane] = offset;
-    });
-    left &= ~one.lanes;
-    reached |= Way(warp, instruction, one).go(host);
+  if (space != Space::generic) {
+    if (access.lanes != all_lanes) host.fill(nullptr);
+    reached = in_space(warp, instruction, access, space, host);
+  } else {
+    host.fill(nullptr);
+    for (LaneMask left = access.lanes; left != 0;) {
+      space = resolve(access.address[static_cast<size_t>(std::countr_zero(left))]).first;
+      Access one = access;
+      one.space = space;
+      one.lanes = 0;
+      for_lanes(left, [&](size_t lane) {
+        const auto [lane_space, offset] = resolve(access.address[lane]);
+        if (lane_space != space) return;
+        one.lanes |= 1u << lane;
+        one.address[lane] = offset;
+      });
+      left &= ~one.lanes;
+      reached |= in_space(warp, instruction, one, space, host);
+    }
+  }
+  if (reached != access.lanes) {
+    for_lanes(access.lanes & ~reached, [&](size_t lane) { host[lane] = nullptr; });
   }
   return reached;
 }

@@ -24,6 +24,11 @@ void* pointer(uint64_t address) {
   return reinterpret_cast<void*>(address);
 }
 
+uint64_t first_generation() {
+  static std::atomic<uint64_t> memories = 0;
+  return ++memories << 40;
+}
+
 /// Bytes of address space that an allocation takes: behind it lies a gap, so that an access past its end is
 /// outside of every allocation.
 uint64_t footprint(uint64_t bytes) {
@@ -46,7 +51,9 @@ void discard(uint64_t begin, uint64_t end) {
 }  // namespace
 
 DeviceMemory::DeviceMemory(uint64_t capacity_bytes)
-    : reserved_(round_up(capacity_bytes * reserve_factor, uint64_t{1} << 21)), capacity_(capacity_bytes) {
+    : reserved_(round_up(capacity_bytes * reserve_factor, uint64_t{1} << 21)),
+      capacity_(capacity_bytes),
+      generation_(first_generation()) {
   // A hint, so that addresses in findings are the same from run to run where the host allows it.
   void* range = mmap(pointer(0x7000'0000'0000u), reserved_, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -106,6 +113,14 @@ bool DeviceMemory::release(uint64_t address, Operation freed_by) {
   generation_.fetch_add(1, std::memory_order_release);
   discard(address, address + it->second.bytes);
   return true;
+}
+
+void DeviceMemory::rename(uint64_t address, std::string name) {
+  const std::unique_lock lock(mutex_);
+  const auto it = allocations_.upper_bound(address);
+  if (it == allocations_.begin()) return;
+  Allocation& allocation = std::prev(it)->second;
+  if (allocation.is_live && address - allocation.address < allocation.bytes) allocation.name = std::move(name);
 }
 
 std::optional<Allocation> DeviceMemory::find(uint64_t address) const {

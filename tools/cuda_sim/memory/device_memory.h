@@ -40,6 +40,8 @@ class DeviceMemory {
   uint64_t allocate(uint64_t bytes, std::string name);
   /// False where no live allocation begins at `address`.
   bool release(uint64_t address, Operation freed_by);
+  /// Another name for the live allocation that contains `address`.
+  void rename(uint64_t address, std::string name);
   /// The live or freed allocation that contains `address`, or the nearest one before it where none does.
   std::optional<Allocation> find(uint64_t address) const;
 
@@ -49,7 +51,7 @@ class DeviceMemory {
     uint64_t begin = 0, end = 0;
   };
   Range live_range(uint64_t address) const;
-  /// Counts allocations and releases.
+  /// Changes with every allocation and release; no two memories of a process ever have the same one.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
   bool contains(uint64_t address) const { return address - begin_ < reserved_; }
@@ -64,7 +66,7 @@ class DeviceMemory {
   uint64_t take_freed(uint64_t bytes);
 
   uint64_t begin_ = 0, reserved_ = 0, capacity_ = 0, used_ = 0, next_ = 0, count_ = 0;
-  std::atomic<uint64_t> generation_{1};
+  std::atomic<uint64_t> generation_;
   mutable std::shared_mutex mutex_;
   std::map<uint64_t, Allocation> allocations_;  ///< live and freed, by address
 };

@@ -12,8 +12,8 @@ namespace tessera::cuda_sim {
 
 /// Bytes that lanes access in a row, or the same bytes for several lanes.
 struct AccessPart {
-  uint64_t address = 0;
-  uint32_t bytes = 0;
+  uint64_t address;
+  uint32_t bytes;
   SetEntry by;
 };
 

@@ -1,12 +1,11 @@
 // Sets of accesses, each stored once.
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <unordered_map>
 
+#include "tools/cuda_sim/checks/races/growing_table.h"
 #include "tools/cuda_sim/checks/races/stamp.h"
 
 namespace tessera::cuda_sim {
@@ -34,8 +33,8 @@ inline bool is_block_scope(AccessKind kind) {
 
 struct SetEntry {
   Stamp stamp;
-  LaneMask lanes = 0;  ///< where the stamp cannot say which ones; 0: as the stamp says
-  AccessKind kind = AccessKind::plain_read;
+  LaneMask lanes;  ///< where the stamp cannot say which ones; 0: as the stamp says
+  AccessKind kind;
   bool operator==(const SetEntry&) const = default;
   LaneMask lanes_at(uint64_t address) const { return lanes != 0 ? lanes : stamp.lanes(address); }
 };
@@ -43,30 +42,23 @@ struct SetEntry {
 /// A set is another one and one entry more.
 struct SetNode {
   SetEntry entry;
-  uint32_t parent = 0;
-  uint8_t kinds = 0;      ///< bit k: has an entry of AccessKind k
-  uint8_t saturated = 0;  ///< bit k: no further entry of that kind can matter
+  uint32_t parent;
+  uint8_t kinds;      ///< bit k: has an entry of AccessKind k
+  uint8_t saturated;  ///< bit k: no further entry of that kind can matter
 };
 
 /// Sets, hash-consed: cells with the same history share one number. 0 is the empty set. Thread-safe but for
 /// `clear`.
 class AccessSets {
  public:
-  AccessSets() { chunk_of(0)[0] = SetNode{}; }
-  ~AccessSets();
-  AccessSets(const AccessSets&) = delete;
-  AccessSets& operator=(const AccessSets&) = delete;
-
-  const SetNode& node(uint32_t set) const {
-    return chunks_[set / chunk_size].load(std::memory_order_acquire)[set % chunk_size];
-  }
+  AccessSets() { nodes_.make(0) = {}; }
+  const SetNode& node(uint32_t set) const { return nodes_[set]; }
   /// The set `parent` and `entry`. `saturated` is stored with a new node.
   uint32_t with(uint32_t parent, const SetEntry& entry, uint8_t saturated);
   uint32_t size() const { return next_; }
   void clear();
 
-  static constexpr uint32_t chunk_size = 1 << 14;
-  static constexpr uint32_t capacity = chunk_size << 12;
+  static constexpr uint32_t capacity = 1 << 26;
 
  private:
   struct Key {
@@ -81,9 +73,8 @@ class AccessSets {
       return hash ^ hash >> 29;
     }
   };
-  SetNode* chunk_of(uint32_t set);
 
-  std::array<std::atomic<SetNode*>, capacity / chunk_size> chunks_{};
+  GrowingTable<SetNode> nodes_;
   std::unordered_map<Key, uint32_t, Hash> numbers_;
   uint32_t next_ = 1;
   std::mutex mutex_;

@@ -7,11 +7,11 @@
 #include "tools/cuda_sim/checks/operation_order.h"
 #include "tools/cuda_sim/checks/races/access_parts.h"
 #include "tools/cuda_sim/checks/races/access_sets.h"
-#include "tools/cuda_sim/checks/races/block_order.h"
 #include "tools/cuda_sim/checks/races/cell.h"
 #include "tools/cuda_sim/checks/races/epoch_table.h"
 #include "tools/cuda_sim/checks/races/launch_order.h"
 #include "tools/cuda_sim/checks/races/operation_sets.h"
+#include "tools/cuda_sim/checks/races/thread_order.h"
 
 namespace tessera::cuda_sim {
 
@@ -49,7 +49,7 @@ class CellRules {
     OperationSets* operation_sets;  ///< null for shared memory, where a block is all there is
     const OperationOrder* order;    ///< the same
     LaunchOrder* launch;            ///< null: nothing can order blocks, or threads but by barriers
-    BlockOrder& block;
+    ThreadOrder& block;
     Operation operation;
   };
   CellRules(const Warp& warp, const Parts& parts, bool reads, RuleReporter& reporter)

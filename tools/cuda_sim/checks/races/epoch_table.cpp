@@ -2,23 +2,14 @@
 
 namespace tessera::cuda_sim {
 
-EpochTable::~EpochTable() {
-  for (std::atomic<Epoch*>& chunk : chunks_) delete[] chunk.load();
-}
-
 uint32_t EpochTable::add(const Epoch& epoch) {
-  uint32_t number = next_.load(std::memory_order_relaxed);
-  do {
-    if (number >= Stamp::unknown_epoch) return Stamp::unknown_epoch;
-  } while (!next_.compare_exchange_weak(number, number + 1, std::memory_order_relaxed));
-  std::atomic<Epoch*>& chunk = chunks_[number / chunk_size];
-  if (chunk.load(std::memory_order_acquire) == nullptr) {
-    const std::lock_guard lock(mutex_);
-    if (chunk.load(std::memory_order_relaxed) == nullptr)
-      chunk.store(new Epoch[chunk_size], std::memory_order_release);
+  const std::lock_guard lock(mutex_);
+  if (next_ == Stamp::unknown_epoch) {
+    epochs_.make(next_) = {};
+    return Stamp::unknown_epoch;
   }
-  chunk.load(std::memory_order_relaxed)[number % chunk_size] = epoch;
-  return number;
+  epochs_.make(next_) = epoch;
+  return next_++;
 }
 
 }  // namespace tessera::cuda_sim

@@ -15,7 +15,7 @@ namespace tessera::cuda_sim {
 /// What a cell says about operations, in 32 bits: none (0), one, or several that nothing orders. Each is
 /// marked where all its accesses to the cell were strong.
 struct OperationMark {
-  uint32_t bits = 0;
+  uint32_t bits;
 
   static constexpr uint32_t several_bit = 1u << 31, strong_bit = 1u << 30;
   static constexpr OperationMark of(Operation operation, bool is_strong) {

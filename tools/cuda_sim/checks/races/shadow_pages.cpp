@@ -2,30 +2,70 @@
 
 #include <sys/mman.h>
 
+#include <cstdlib>
 #include <new>
 
 namespace tessera::cuda_sim {
 
-void ShadowPage::expand() {
-  const uint32_t count = bytes / cell_bytes();
-  cells_ = new Cell[count];
-  fill_cells(cells_, count, alike_);
+namespace {
+
+/// A chunk is mapped in huge pages where the host has them: its first use would else be a fault every 4 KiB.
+constexpr size_t chunk_bytes = size_t{4} << 20, huge_page = size_t{2} << 20;
+
+size_t bytes_of(uint32_t splits) {
+  return size_t{ShadowPage::bytes} / 4 * sizeof(Cell) << splits;
 }
 
-void ShadowPage::split_to(uint32_t width) {
+}  // namespace
+
+CellMemory::~CellMemory() {
+  for (void* chunk : chunks_) std::free(chunk);
+}
+
+Cell* CellMemory::take(uint32_t splits) {
+  const std::lock_guard lock(mutex_);
+  auto& free = free_[splits];
+  if (!free.empty()) {
+    Cell* cells = free.back();
+    free.pop_back();
+    return cells;
+  }
+  if (chunks_.empty() || used_ + bytes_of(splits) > chunk_bytes) {
+    void* chunk = std::aligned_alloc(huge_page, chunk_bytes);
+    if (chunk == nullptr) throw std::bad_alloc();
+    madvise(chunk, chunk_bytes, MADV_HUGEPAGE);
+    chunks_.push_back(chunk);
+    used_ = 0;
+  }
+  auto* cells = reinterpret_cast<Cell*>(static_cast<std::byte*>(chunks_.back()) + used_);
+  used_ += bytes_of(splits);
+  return cells;
+}
+
+void CellMemory::give_back(Cell* cells, uint32_t splits) {
+  const std::lock_guard lock(mutex_);
+  free_[splits].push_back(cells);
+}
+
+void ShadowPage::expand(CellMemory& memory) {
+  cells_ = memory.take(splits_);
+  fill_cells(cells_, bytes / cell_bytes(), alike_);
+}
+
+void ShadowPage::split_to(uint32_t width, CellMemory& memory) {
   while (cell_bytes() > width) {
     const uint32_t count = bytes / cell_bytes();
     ++splits_;
     if (cells_ == nullptr) continue;
-    auto* halves = new Cell[size_t{2} * count];
+    Cell* halves = memory.take(splits_);
     for (uint32_t i = 0; i < count; ++i) halves[2 * i] = halves[2 * i + 1] = cells_[i];
-    delete[] cells_;
+    memory.give_back(cells_, splits_ - 1u);
     cells_ = halves;
   }
 }
 
-void ShadowPage::set_all(const Cell& cell) {
-  delete[] cells_;
+void ShadowPage::set_all(const Cell& cell, CellMemory& memory) {
+  if (cells_ != nullptr) memory.give_back(cells_, splits_);
   cells_ = nullptr;
   splits_ = 0;
   alike_ = cell;
@@ -41,14 +81,7 @@ ShadowPages::ShadowPages(uint64_t begin, uint64_t bytes)
 }
 
 ShadowPages::~ShadowPages() {
-  for (uint64_t i = 0; i < used_.load(); ++i) pages_[i].set_all({});
   munmap(pages_, count_ * sizeof(ShadowPage));
-}
-
-void ShadowPages::use(uint64_t number) {
-  uint64_t used = used_.load();
-  while (used <= number && !used_.compare_exchange_weak(used, number + 1)) {
-  }
 }
 
 }  // namespace tessera::cuda_sim

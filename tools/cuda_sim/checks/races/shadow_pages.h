@@ -1,13 +1,34 @@
 // The cells of a range of memory, by pages.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <vector>
 
 #include "tools/cuda_sim/checks/races/cell.h"
 
 namespace tessera::cuda_sim {
+
+/// Memory for the cells of pages, in three sizes; what is given back is used again. Thread-safe.
+class CellMemory {
+ public:
+  CellMemory() = default;
+  ~CellMemory();
+  CellMemory(const CellMemory&) = delete;
+  CellMemory& operator=(const CellMemory&) = delete;
+  /// Cells of a page that was split `splits` times, without values.
+  Cell* take(uint32_t splits);
+  void give_back(Cell* cells, uint32_t splits);
+
+ private:
+  std::mutex mutex_;
+  std::vector<void*> chunks_;
+  size_t used_ = 0;  ///< bytes of the last chunk
+  std::array<std::vector<Cell*>, 3> free_;
+};
 
 /// The cells of `bytes` bytes of memory. Locked while in use.
 class ShadowPage {
@@ -23,19 +44,19 @@ class ShadowPage {
 
   uint32_t cell_bytes() const { return 4u >> splits_; }
   /// The cell of byte `offset`; `cell_bytes()` divides what is accessed from there on after `split_to`.
-  Cell* cells(uint32_t offset) {
-    if (cells_ == nullptr) expand();
+  Cell* cells(uint32_t offset, CellMemory& memory) {
+    if (cells_ == nullptr) expand(memory);
     return cells_ + offset / cell_bytes();
   }
   /// Makes cells of at most `width` bytes: 4, 2 or 1.
-  void split_to(uint32_t width);
+  void split_to(uint32_t width, CellMemory& memory);
   /// All cells alike; gives memory back.
-  void set_all(const Cell& cell);
+  void set_all(const Cell& cell, CellMemory& memory);
   bool is_alike() const { return cells_ == nullptr; }
   const Cell& alike() const { return alike_; }
 
  private:
-  void expand();
+  void expand(CellMemory& memory);
   std::atomic<uint8_t> is_locked_;
   uint8_t splits_;
   Cell* cells_;
@@ -50,16 +71,12 @@ class ShadowPages {
   ShadowPages(const ShadowPages&) = delete;
   ShadowPages& operator=(const ShadowPages&) = delete;
 
-  ShadowPage& at(uint64_t address) {
-    const uint64_t number = (address - begin_) / ShadowPage::bytes;
-    if (number >= used_.load(std::memory_order_relaxed)) use(number);
-    return pages_[number];
-  }
+  ShadowPage& at(uint64_t address) { return pages_[(address - begin_) / ShadowPage::bytes]; }
+  CellMemory& memory() { return memory_; }
 
  private:
-  void use(uint64_t number);
   uint64_t begin_, count_;
-  std::atomic<uint64_t> used_ = 0;  ///< pages from here on were never asked for
+  CellMemory memory_;
   ShadowPage* pages_;
 };
 

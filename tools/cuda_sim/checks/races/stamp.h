@@ -14,7 +14,7 @@ namespace tessera::cuda_sim {
 ///
 /// A stamp may instead refer to a set of accesses (`AccessSets`).
 struct Stamp {
-  uint32_t bits = 0;
+  uint32_t bits;  ///< no initial value: arrays of what has stamps are filled before use
 
   /// How lanes follow from the address. Up to `bytes_16`: one lane each, by the logarithm of the bytes.
   enum Layout : uint32_t {

@@ -17,8 +17,8 @@ bool has_releases(const Program& program) {
 
 namespace {
 
-void each_lane(LaunchOrder& launch, BlockOrder& block, const Warp& warp, const Access& access, bool is_shared,
-               bool reads, bool writes) {
+void each_lane(LaunchOrder& launch, ThreadOrder& block, const Warp& warp, const Access& access,
+               bool is_shared, bool reads, bool writes) {
   bool released = false;
   for (LaneMask left = access.lanes; left != 0; left &= left - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(left));
@@ -40,12 +40,12 @@ void each_lane(LaunchOrder& launch, BlockOrder& block, const Warp& warp, const A
 
 }  // namespace
 
-void order_before(LaunchOrder& launch, BlockOrder& block, const Warp& warp, const Access& access,
+void order_before(LaunchOrder& launch, ThreadOrder& block, const Warp& warp, const Access& access,
                   AccessKind kind, bool is_shared) {
   if (!is_plain(kind) && access.is_read) each_lane(launch, block, warp, access, is_shared, true, false);
 }
 
-void order_after(LaunchOrder& launch, BlockOrder& block, const Warp& warp, const Access& access,
+void order_after(LaunchOrder& launch, ThreadOrder& block, const Warp& warp, const Access& access,
                  AccessKind kind, bool is_shared) {
   if (!access.is_write) return;
   if (!is_plain(kind)) {

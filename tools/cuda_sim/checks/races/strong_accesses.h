@@ -2,8 +2,8 @@
 #pragma once
 
 #include "tools/cuda_sim/checks/races/access_parts.h"
-#include "tools/cuda_sim/checks/races/block_order.h"
 #include "tools/cuda_sim/checks/races/launch_order.h"
+#include "tools/cuda_sim/checks/races/thread_order.h"
 #include "tools/cuda_sim/machine/program.h"
 
 namespace tessera::cuda_sim {
@@ -12,10 +12,10 @@ namespace tessera::cuda_sim {
 bool has_releases(const Program& program);
 
 /// Before the cells are checked: what the access acquires.
-void order_before(LaunchOrder& launch, BlockOrder& block, const Warp& warp, const Access& access,
+void order_before(LaunchOrder& launch, ThreadOrder& block, const Warp& warp, const Access& access,
                   AccessKind kind, bool is_shared);
 /// After: what it releases, so that it is itself part of that.
-void order_after(LaunchOrder& launch, BlockOrder& block, const Warp& warp, const Access& access,
+void order_after(LaunchOrder& launch, ThreadOrder& block, const Warp& warp, const Access& access,
                  AccessKind kind, bool is_shared);
 
 /// Several lanes write the same bytes: the last one's write stays.

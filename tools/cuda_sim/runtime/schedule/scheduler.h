@@ -50,6 +50,8 @@ class Scheduler {
   /// This thread issues operations that wait for other threads; until it ends or leaves.
   void enter_rank_thread();
   void leave_rank_thread();
+  /// Operations that have been issued and have not ended.
+  size_t unfinished() const { return unfinished_.size(); }
   /// Operations that have ended: the simulated clock.
   uint64_t ended_operations() const { return ended_; }
   /// Operations waiting on each chain, one line each.

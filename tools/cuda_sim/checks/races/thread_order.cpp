@@ -1,10 +1,10 @@
-#include "tools/cuda_sim/checks/races/block_order.h"
+#include "tools/cuda_sim/checks/races/thread_order.h"
 
 #include "tools/cuda_sim/machine/warp.h"
 
 namespace tessera::cuda_sim {
 
-void BlockOrder::begin(uint64_t block, Operation operation) {
+void ThreadOrder::begin(uint64_t block, Operation operation) {
   if (operation != operation_) {
     answers_.fill(Answer{});
     harmless_.fill(0);
@@ -17,14 +17,14 @@ void BlockOrder::begin(uint64_t block, Operation operation) {
   releases.clear();
 }
 
-BlockOrder::WarpEpoch& BlockOrder::of(const Warp& warp) {
+ThreadOrder::WarpEpoch& ThreadOrder::of(const Warp& warp) {
   WarpEpoch& state = warps_[warp.number()];
   const uint32_t tick = warp.clock[warp.number()];
   if (state.tick != tick) state = {.tick = tick, .part = 0, .number = {}};
   return state;
 }
 
-uint32_t BlockOrder::epoch(const Warp& warp, EpochTable& table, size_t which) {
+uint32_t ThreadOrder::epoch(const Warp& warp, EpochTable& table, size_t which) {
   WarpEpoch& state = of(warp);
   if (state.number[which] == 0)
     state.number[which] =
@@ -32,13 +32,13 @@ uint32_t BlockOrder::epoch(const Warp& warp, EpochTable& table, size_t which) {
   return state.number[which];
 }
 
-void BlockOrder::end_part(const Warp& warp) {
+void ThreadOrder::end_part(const Warp& warp) {
   WarpEpoch& state = of(warp);
   ++state.part;
   state.number = {};
 }
 
-bool BlockOrder::is_ordered(const OperationOrder& order, Operation earlier) {
+bool ThreadOrder::is_ordered(const OperationOrder& order, Operation earlier) {
   Answer& answer = answers_[earlier % answers_.size()];
   if (answer.earlier != earlier) answer = {earlier, order.is_ordered(earlier, operation_)};
   return answer.is_ordered;

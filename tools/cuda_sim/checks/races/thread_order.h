@@ -35,7 +35,7 @@ class SetCache {
 };
 
 /// The running block's part in the race check: its epochs and caches. Used by one host thread at a time.
-class BlockOrder {
+class ThreadOrder {
  public:
   /// A block begins.
   void begin(uint64_t block, Operation operation);
