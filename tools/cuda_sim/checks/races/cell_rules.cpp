@@ -122,15 +122,17 @@ bool CellRules::conflict(const SetEntry& earlier, const SetEntry& now) const {
          parts_.epochs.at(earlier.stamp.epoch()).block != parts_.block.block();
 }
 
-std::optional<uint64_t> CellRules::first_unordered(const SetEntry& earlier, const AccessPart& part,
-                                                   const CellRun& run) const {
-  if (earlier.stamp.epoch() == Stamp::unknown_epoch || earlier.stamp.epoch() == 0) return std::nullopt;
-  const Epoch& epoch = parts_.epochs.at(earlier.stamp.epoch());
+std::optional<uint64_t> CellRules::find_unordered(const SetEntry& earlier, const AccessPart& part,
+                                                  const CellRun& run) {
+  const uint32_t number = earlier.stamp.epoch();
+  if (number == Stamp::unknown_epoch || number == 0) return std::nullopt;
+  const Epoch& epoch = parts_.epochs.at(number);
   const bool same_block = epoch.block == parts_.block.block();
   const bool same_warp = same_block && epoch.warp == warp_.number();
-  if (same_warp && (epoch.tick < warp_.clock[epoch.warp] || earlier.stamp.layout() == Stamp::whole_warp))
-    return std::nullopt;
-  if (same_block && !same_warp && warp_.clock[epoch.warp] >= epoch.tick) return std::nullopt;
+  const bool is_settled = same_block && (same_warp ? epoch.tick < warp_.clock[epoch.warp]
+                                                   : epoch.tick <= warp_.clock[epoch.warp]);
+  if (is_settled) settled_[number % settled_.size()] = number;
+  if (is_settled || (same_warp && earlier.stamp.layout() == Stamp::whole_warp)) return std::nullopt;
   const bool by_release = parts_.launch != nullptr && parts_.launch->has_acquired(parts_.block.releases);
   if (!same_warp && !by_release) return run.address;
   for (uint64_t address = run.address; address < run.address + run.bytes; address += run.cell_bytes) {
