@@ -12,6 +12,7 @@
 
 #include "tools/cuda_sim/checks/findings.h"
 #include "tools/cuda_sim/checks/operation_order.h"
+#include "tools/cuda_sim/machine/host_threads.h"
 #include "tools/cuda_sim/memory/device_memory.h"
 
 namespace tessera::cuda_sim {
@@ -56,6 +57,7 @@ class Device {
   Findings& findings() { return *findings_; }
   const OperationOrder& order() const { return *order_; }
   CounterTable& counters() { return *counters_; }
+  HostThreads& host_threads() { return host_threads_; }
   /// Writes what a kernel prints, to stdout where nothing else was set. Thread-safe.
   void print(std::string_view text);
   void set_printer(std::function<void(std::string_view)> printer);
@@ -77,6 +79,7 @@ class Device {
   Findings* findings_;
   const OperationOrder* order_;
   std::unique_ptr<CounterTable> counters_;
+  HostThreads host_threads_;
   std::mutex printer_mutex_;
   std::function<void(std::string_view)> printer_;
   std::atomic<int> fault_ = 0;

@@ -85,10 +85,7 @@ void GridRun::run() {
   const uint64_t wanted =
       set > 0 ? static_cast<uint64_t>(set) : std::max(1u, std::thread::hardware_concurrency());
   const uint64_t threads = std::min(wanted, shape_.grid.count());
-  std::vector<std::thread> helpers;
-  for (uint64_t i = 1; i < threads; ++i) helpers.emplace_back([this] { work(); });
-  work();
-  for (std::thread& helper : helpers) helper.join();
+  device_->host_threads().run(threads, [this] { work(); });
   counters_.launches = 1;
   counters_.host_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   device_->counters().add(program_->readable_name, counters_);

@@ -41,6 +41,15 @@ double to_integral(double x, Integral rounding) {
 constexpr auto half_from_float = [](float a) { return Half::from_float(a); };
 constexpr auto bfloat_from_float = [](float a) { return BFloat::from_float(a); };
 
+/// .rn and .rna of tf32: rounded up at half a unit, .rn where the result is even. Infinities stay.
+template <bool ties_away>
+constexpr auto tf32_from_float = [](float a) {
+  const auto bits = std::bit_cast<uint32_t>(a), magnitude = bits & 0x7fffffffu;
+  const uint32_t half = ties_away ? 0x1000u : 0xfffu + (bits >> 13 & 1);
+  const uint32_t rounded = (bits + half) & 0xffffe000u;
+  return magnitude > 0x7f800000u ? 0x7fffffffu & 0xffffe000u : rounded;
+};
+
 struct OfFloat {
   using Register = float;
   static double read(float a) { return a; }
@@ -178,6 +187,10 @@ int64_t small_float_flags(const DecodeContext& context) {
 
 Execute to_small_float(const DecodeContext& context, Type to, Type from) {
   const bool is_plain = rounding_of(context) == Rounding::nearest && small_float_flags(context) == 0;
+  if (to == Type::tf32 && from == Type::f32 && small_float_flags(context) == 0) {
+    if (is_plain) return convert<uint32_t, float, tf32_from_float<false>>;
+    if (context.has("rna")) return convert<uint32_t, float, tf32_from_float<true>>;
+  }
   if (from == Type::f32 && is_plain && integral_rounding(context) == Integral::none) {
     if (to == Type::f16) return convert<uint16_t, float, half_from_float>;
     if (to == Type::bf16) return convert<uint16_t, float, bfloat_from_float>;

@@ -29,10 +29,10 @@ inline double sum_to_odd(double a, double b) {
 /// IEEE binary16: 5 bits of exponent, 10 of fraction.
 struct Half {
   static float to_float(uint16_t half) {
-    const uint32_t magnitude = static_cast<uint32_t>(half & 0x7fff) << 13;
+    const uint32_t wide = half, magnitude = (wide & 0x7fffu) << 13;
     const auto scaled = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
-    const uint32_t bits = (half & 0x7c00) == 0x7c00 ? magnitude | 0x7f800000u : scaled;
-    return std::bit_cast<float>(bits | static_cast<uint32_t>(half & 0x8000) << 16);
+    const uint32_t bits = magnitude >= 0x7c00u << 13 ? magnitude | 0x7f800000u : scaled;
+    return std::bit_cast<float>(bits | (wide & 0x8000u) << 16);
   }
   /// To nearest, ties to even; a NaN becomes 0x7fff.
   static uint16_t from_float(float x) {

@@ -154,33 +154,39 @@ constexpr std::array<std::array<uint32_t, 4>, 6> permutations = {{
 }};
 constexpr std::array<std::string_view, 6> permutation_names = {"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"};
 
-/// flags[0]: 0 for the plain form, else 1 + an index of `permutations`.
-void execute_permute(Warp& warp, const Instruction& instruction) {
+/// One byte of the bytes b:a. Bit 3 of a choice: eight copies of the byte's sign.
+inline __attribute__((always_inline)) uint32_t choose_byte(uint32_t a, uint32_t b, uint32_t choice) {
+  const uint32_t shift = 8 * (choice & 3), of_a = a >> shift, of_b = b >> shift;
+  const uint32_t byte = ((choice & 4) != 0 ? of_b : of_a) & 0xff;
+  const uint32_t sign = (byte >> 7) * 0xff;
+  return (choice & 8) != 0 ? sign : byte;
+}
+
+inline __attribute__((always_inline)) uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
+  return choose_byte(a, b, selector) | choose_byte(a, b, selector >> 4) << 8 |
+         choose_byte(a, b, selector >> 8) << 16 | choose_byte(a, b, selector >> 12) << 24;
+}
+constexpr auto permute_plainly = [](uint32_t a, uint32_t b, uint32_t c) { return permute(a, b, c); };
+
+/// flags[0]: an index of `permutations`.
+void permute_by_mode(Warp& warp, const Instruction& instruction) {
   const auto* const a = warp.values<uint32_t>(instruction.source[0]);
   const auto* const b = warp.values<uint32_t>(instruction.source[1]);
   const auto* const c = warp.values<uint32_t>(instruction.source[2]);
-  const uint8_t mode = instruction.flags[0];
-  write_lanes<uint32_t>(warp, instruction.destination[0], [=](int lane) {
-    const uint64_t both = uint64_t{b[lane]} << 32 | a[lane];
-    const uint32_t selector = mode == 0 ? c[lane] : permutations[mode - 1u][c[lane] & 3];
-    uint32_t result = 0;
-    for (uint32_t i = 0; i < 4; ++i) {
-      const uint32_t choice = selector >> (4 * i);
-      const auto byte = static_cast<uint32_t>(both >> (8 * (choice & 7)) & 0xff);
-      // Bit 3 of a choice: eight copies of the byte's sign.
-      const uint32_t chosen = (choice & 8) == 0 ? byte : (byte & 0x80) != 0 ? 0xffu : 0u;
-      result |= chosen << (8 * i);
-    }
-    return result;
-  });
+  const std::array<uint32_t, 4>& selectors = permutations[instruction.flags[0]];
+  write_lanes<uint32_t>(warp, instruction.destination[0],
+                        [&](int lane) { return permute(a[lane], b[lane], selectors[c[lane] & 3]); });
 }
 
 void decode_permute(DecodeContext& context) {
   allow_modifiers(context, {"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});
   if (context.type() != Type::b32) context.unknown("type");
-  decode_same_type(context, 3, Type::b32, execute_permute);
+  decode_same_type(context, 3, Type::b32, ternary<uint32_t, permute_plainly>);
   for (size_t i = 0; i < permutation_names.size(); ++i)
-    if (context.has(permutation_names[i])) context.result().flags[0] = static_cast<uint8_t>(i + 1);
+    if (context.has(permutation_names[i])) {
+      context.result().execute = permute_by_mode;
+      context.result().flags[0] = static_cast<uint8_t>(i);
+    }
 }
 
 constexpr std::array rows = {

@@ -1,11 +1,11 @@
 // PTX ISA, "Warp Level Matrix Instructions": mma.sync.
 //
 // D = A B + C, with A of M x K, B of K x 8, C and D of M x 8. All figures of fragments in the ISA follow one
-// rule. With g = lane / 4, t = lane % 4 and n values in a register, element e of register r is
-//   of A: row g + 8 (r % 2), column n t + e + 4 n (r / 2); where M is 8 there is no second row: column
-//         n t + e + 4 n r
-//   of B: row n t + e + 4 n r, column g
-//   of C: value i is at row g + 8 (i / 2), column 2 t + i % 2.
+// rule. A register of the 32 lanes, each with n values, is a block of 8 x 4n, row by row: lane l has row l /
+// 4, columns n (l % 4) on.
+//   A: the blocks go down first: register r is rows 8 (r % (M / 8)), columns 4n (r / (M / 8)) on.
+//   B: the same of its transpose, which has 8 rows: register r is columns 4n r on.
+//   C: two values make a block of 8 x 8: values 2i and 2i + 1 are rows 8i on.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -17,115 +17,131 @@
 #include "tools/cuda_sim/instructions/counting.h"
 #include "tools/cuda_sim/instructions/decoding.h"
 #include "tools/cuda_sim/instructions/half/formats.h"
+#include "tools/cuda_sim/instructions/lanes.h"
 #include "tools/cuda_sim/instructions/opcode_rows.h"
 
 namespace tessera::cuda_sim {
 
 namespace {
 
-// What A and B hold: the register, how many values are in it, and how one is read.
+// What A and B hold: how a value is stored, how many are in a register, and how one is read.
 template <class Format>
 struct HalfValues {
-  using Register = uint32_t;
+  using Stored = uint16_t;
   using Number = float;
   static constexpr int count = 2;
-  static float read(Register value, int i) {
-    return Format::to_float(static_cast<uint16_t>(value >> (16 * i)));
-  }
+  static float read(Stored value) { return Format::to_float(value); }
 };
 /// The lower 13 bits of a tf32 operand are ignored.
 struct Tf32Values {
-  using Register = uint32_t;
+  using Stored = uint32_t;
   using Number = float;
   static constexpr int count = 1;
-  static float read(Register value, int) { return std::bit_cast<float>(value & 0xffffe000u); }
+  static float read(Stored value) { return std::bit_cast<float>(value & 0xffffe000u); }
 };
 struct DoubleValues {
-  using Register = double;
+  using Stored = double;
   using Number = double;
   static constexpr int count = 1;
-  static double read(Register value, int) { return value; }
+  static double read(Stored value) { return value; }
 };
 template <class Byte>
 struct ByteValues {
-  using Register = uint32_t;
+  using Stored = Byte;
   using Number = int32_t;
   static constexpr int count = 4;
-  static int32_t read(Register value, int i) { return static_cast<Byte>(value >> (8 * i)); }
+  static int32_t read(Stored value) { return value; }
 };
+
+/// The values of one register of all lanes: a block of 8 x 4n.
+template <class Values>
+void read_block(Warp& warp, Place place, typename Values::Number* block) {
+  const auto* const in = warp.values<typename Values::Stored>(place);
+  for (int i = 0; i < warp_lanes * Values::count; ++i) block[i] = Values::read(in[i]);
+}
 
 template <class Values, int M, int K>
 void read_a(Warp& warp, const Place* places, typename Values::Number (&a)[M][K]) {
-  constexpr int n = Values::count, row_groups = M / 8, registers = M * K / (warp_lanes * n);
+  constexpr int columns = 4 * Values::count, down = M / 8, registers = M * K / (8 * columns);
+  alignas(64) typename Values::Number block[8][columns];
   for (int r = 0; r < registers; ++r) {
-    const auto* const in = warp.values<typename Values::Register>(places[r]);
-    for (int lane = 0; lane < warp_lanes; ++lane)
-      for (int e = 0; e < n; ++e)
-        a[lane / 4 + 8 * (r % row_groups)][n * (lane % 4) + e + 4 * n * (r / row_groups)] =
-            Values::read(in[lane], e);
+    read_block<Values>(warp, places[r], block[0]);
+    for (int row = 0; row < 8; ++row)
+      std::memcpy(&a[8 * (r % down) + row][columns * (r / down)], block[row], sizeof block[row]);
   }
 }
 
 template <class Values, int K>
 void read_b(Warp& warp, const Place* places, typename Values::Number (&b)[K][8]) {
-  constexpr int n = Values::count, registers = K * 8 / (warp_lanes * n);
+  constexpr int rows = 4 * Values::count, registers = K / rows;
+  alignas(64) typename Values::Number block[8][rows];
   for (int r = 0; r < registers; ++r) {
-    const auto* const in = warp.values<typename Values::Register>(places[r]);
-    for (int lane = 0; lane < warp_lanes; ++lane)
-      for (int e = 0; e < n; ++e) b[n * (lane % 4) + e + 4 * n * r][lane / 4] = Values::read(in[lane], e);
+    read_block<Values>(warp, places[r], block[0]);
+    for (int row = 0; row < rows; ++row)
+      for (int column = 0; column < 8; ++column) b[rows * r + row][column] = block[column][row];
   }
 }
 
-/// C and D: `place(i)` has the values i of all lanes.
-template <class T, int M, class ValuesOf>
-void read_c(T (&c)[M][8], ValuesOf values_of) {
-  for (int i = 0; i < M / 4; ++i) {
-    const auto* const in = values_of(i);
-    for (int lane = 0; lane < warp_lanes; ++lane)
-      c[lane / 4 + 8 * (i / 2)][2 * (lane % 4) + i % 2] = in[lane];
+/// The values 2i and 2i + 1 of all lanes into a block of C.
+template <class T>
+void write_block(T* block, const T* even, const T* odd) {
+  CUDA_SIM_EACH_LANE
+  for (int lane = 0; lane < warp_lanes; ++lane) {
+    block[2 * lane] = even[lane];
+    block[2 * lane + 1] = odd[lane];
+  }
+}
+template <class T>
+void read_block(const T* block, T* even, T* odd) {
+  CUDA_SIM_EACH_LANE
+  for (int lane = 0; lane < warp_lanes; ++lane) {
+    even[lane] = block[2 * lane];
+    odd[lane] = block[2 * lane + 1];
   }
 }
 
-template <class T, int M>
-T value_of_d(const T (&d)[M][8], int lane, int i) {
-  return d[lane / 4 + 8 * (i / 2)][2 * (lane % 4) + i % 2];
-}
+/// A row of 8 values in one register of the processor.
+template <class T>
+struct Row {
+  using Bits = std::conditional_t<std::is_integral_v<T>, uint32_t, T>;  // integer sums wrap
+  typedef Bits Vector __attribute__((vector_size(8 * sizeof(T))));
+};
 
-/// c += a b. Sums in the order of k, each product added with one rounding. A card's order and its rounding
-/// inside are not documented.
+/// c += a b. Sums in the order of k. The products of 16-bit floats and of tf32 are exact in f32, so each step
+/// rounds once; f64 needs fma for that. A card's order and its rounding inside are not documented.
 template <class T, int M, int K>
-void multiply(const T (&a)[M][K], const T (&b)[K][8], T (&c)[M][8]) {
+void multiply(const T (&a)[M][K], const T (&b)[K][8], T (&c)[8 * M]) {
+  using Vector = typename Row<T>::Vector;
   for (int row = 0; row < M; ++row) {
-    T sum[8];
-    for (int column = 0; column < 8; ++column) sum[column] = c[row][column];
+    Vector sum, factors;
+    std::memcpy(&sum, c + 8 * row, sizeof sum);
     for (int k = 0; k < K; ++k) {
-      const T factor = a[row][k];
-      for (int column = 0; column < 8; ++column) {
-        if constexpr (std::is_integral_v<T>)
-          sum[column] = static_cast<T>(static_cast<uint32_t>(sum[column]) +
-                                       static_cast<uint32_t>(factor) * static_cast<uint32_t>(b[k][column]));
-        else
-          sum[column] = std::fma(factor, b[k][column], sum[column]);
+      std::memcpy(&factors, b[k], sizeof factors);
+      if constexpr (std::is_same_v<T, double>) {
+        for (int column = 0; column < 8; ++column)
+          sum[column] = std::fma(a[row][k], factors[column], sum[column]);
+      } else {
+        sum += static_cast<typename Row<T>::Bits>(a[row][k]) * factors;
       }
     }
-    for (int column = 0; column < 8; ++column) c[row][column] = sum[column];
+    std::memcpy(c + 8 * row, &sum, sizeof sum);
   }
 }
 
 /// .satfinite of integers: the exact sum, clamped.
 template <int M, int K>
-void multiply_clamped(const int32_t (&a)[M][K], const int32_t (&b)[K][8], int32_t (&c)[M][8]) {
+void multiply_clamped(const int32_t (&a)[M][K], const int32_t (&b)[K][8], int32_t (&c)[8 * M]) {
   for (int row = 0; row < M; ++row)
     for (int column = 0; column < 8; ++column) {
-      int64_t sum = c[row][column];
+      int64_t sum = c[8 * row + column];
       for (int k = 0; k < K; ++k) sum += int64_t{a[row][k]} * b[k][column];
-      c[row][column] = static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX));
+      c[8 * row + column] = static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX));
     }
 }
 
 /// flags[0]: .satfinite.
 template <class A, class B, int M, int K>
-void product(Warp& warp, const Instruction& instruction, typename A::Number (&c)[M][8]) {
+void product(Warp& warp, const Instruction& instruction, typename A::Number (&c)[8 * M]) {
   alignas(64) typename A::Number a[M][K];
   alignas(64) typename A::Number b[K][8];
   constexpr int registers_of_a = M * K / (warp_lanes * A::count);
@@ -145,33 +161,30 @@ template <class A, class B, int M, int K>
 void execute(Warp& warp, const Instruction& instruction) {
   using T = typename A::Number;
   count_lanes<&KernelCounters::flops_mma>(warp, 2 * M * 8 * K / warp_lanes);
-  alignas(64) T c[M][8];
+  alignas(64) T c[8 * M];
   const Place* const places = instruction.source.data() + operands<A, B, M, K>;
-  read_c(c, [&](int i) { return warp.values<T>(places[i]); });
+  for (size_t i = 0; i < M / 8; ++i)
+    write_block(c + 64 * i, warp.values<T>(places[2 * i]), warp.values<T>(places[2 * i + 1]));
   product<A, B, M, K>(warp, instruction, c);
-  for (size_t i = 0; i < M / 4; ++i) {
-    T* const out = warp.values<T>(instruction.destination[i]);
-    for (int lane = 0; lane < warp_lanes; ++lane) out[lane] = value_of_d(c, lane, static_cast<int>(i));
-  }
+  for (size_t i = 0; i < M / 8; ++i)
+    read_block(c + 64 * i, warp.values<T>(instruction.destination[2 * i]),
+               warp.values<T>(instruction.destination[2 * i + 1]));
 }
 
-/// C and D of f16, two in a register: register r has the values 2r and 2r + 1.
+/// C and D of f16, two in a register: a register is a block as it is.
 template <class A, class B, int M, int K>
 void execute_to_half(Warp& warp, const Instruction& instruction) {
   count_lanes<&KernelCounters::flops_mma>(warp, 2 * M * 8 * K / warp_lanes);
-  alignas(64) float c[M][8];
-  alignas(64) float values[warp_lanes];
+  alignas(64) float c[8 * M];
   const Place* const places = instruction.source.data() + operands<A, B, M, K>;
-  read_c(c, [&](int i) {
-    const auto* const packed = warp.values<uint16_t>(places[i / 2]);
-    for (int lane = 0; lane < warp_lanes; ++lane) values[lane] = Half::to_float(packed[2 * lane + i % 2]);
-    return values;
-  });
+  for (size_t i = 0; i < M / 8; ++i) {
+    const auto* const packed = warp.values<uint16_t>(places[i]);
+    for (size_t at = 0; at < 64; ++at) c[64 * i + at] = Half::to_float(packed[at]);
+  }
   product<A, B, M, K>(warp, instruction, c);
-  for (size_t i = 0; i < M / 4; ++i) {
-    auto* const out = warp.values<uint16_t>(instruction.destination[i / 2]);
-    for (int lane = 0; lane < warp_lanes; ++lane)
-      out[2 * lane + static_cast<int>(i) % 2] = Half::from_float(value_of_d(c, lane, static_cast<int>(i)));
+  for (size_t i = 0; i < M / 8; ++i) {
+    auto* const packed = warp.values<uint16_t>(instruction.destination[i]);
+    for (size_t at = 0; at < 64; ++at) packed[at] = Half::from_float(c[64 * i + at]);
   }
 }
 
