@@ -5,16 +5,24 @@
 
 namespace {
 
-__global__ void store(int* out, int value) { out[blockIdx.x * blockDim.x + threadIdx.x] = value; }
-__global__ void __launch_bounds__(64) bounded(int* out) { out[threadIdx.x] = 1; }
+__global__ void store(int* out, int value) {
+  out[blockIdx.x * blockDim.x + threadIdx.x] = value;
+}
+__global__ void __launch_bounds__(64) bounded(int* out) {
+  out[threadIdx.x] = 1;
+}
 __global__ void dynamic(int* out) {
   extern __shared__ int block[];
   block[threadIdx.x] = static_cast<int>(threadIdx.x);
   __syncthreads();
   out[threadIdx.x] = block[blockDim.x - 1 - threadIdx.x];
 }
-__global__ void fail(int* out) { out[threadIdx.x == 3 ? 1ll << 40 : threadIdx.x] = 1; }
-__global__ void misaligned(char* out) { *reinterpret_cast<int*>(out + 1) = 1; }
+__global__ void fail(int* out) {
+  out[threadIdx.x == 3 ? 1ll << 40 : threadIdx.x] = 1;
+}
+__global__ void misaligned(char* out) {
+  *reinterpret_cast<int*>(out + 1) = 1;
+}
 
 }  // namespace
 
@@ -45,7 +53,8 @@ TEST_CASE("a device states its architecture") {
 
 TEST_CASE("errors have the names and texts of CUDA") {
   CHECK(std::strcmp(cudaGetErrorName(cudaErrorIllegalAddress), "cudaErrorIllegalAddress") == 0);
-  CHECK(std::strcmp(cudaGetErrorString(cudaErrorIllegalAddress), "an illegal memory access was encountered") == 0);
+  CHECK(std::strcmp(cudaGetErrorString(cudaErrorIllegalAddress),
+                    "an illegal memory access was encountered") == 0);
   CHECK(std::strcmp(cudaGetErrorString(cudaSuccess), "no error") == 0);
   CHECK(std::strcmp(cudaGetErrorName(static_cast<cudaError_t>(5000)), "unrecognized error code") == 0);
 }
@@ -56,7 +65,7 @@ TEST_CASE("launches that a card refuses are refused") {
   struct Shape {
     dim3 grid, block;
   };
-  const Shape shapes[] = {{{1}, {1025}},      {{1}, {32, 33}},    {{0}, {32}},        {{1}, {0}},
+  const Shape shapes[] = {{{1}, {1025}},      {{1}, {32, 33}},       {{0}, {32}},      {{1}, {0}},
                           {{1, 65536}, {32}}, {{1, 1, 65536}, {32}}, {{1}, {1, 1, 65}}};
   for (const Shape& shape : shapes) {
     store<<<shape.grid, shape.block>>>(out, 1);
@@ -88,7 +97,8 @@ TEST_CASE("more than 48 KiB of shared memory have to be asked for") {
   int first = 0;
   CHECK_OK(cudaMemcpy(&first, out, sizeof first, cudaMemcpyDeviceToHost));
   CHECK_EQ(first, 255);
-  CHECK_EQ(cudaFuncSetAttribute(dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, most + 1), cudaErrorInvalidValue);
+  CHECK_EQ(cudaFuncSetAttribute(dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, most + 1),
+           cudaErrorInvalidValue);
   CHECK_OK(cudaFuncSetAttribute(dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
   cudaFuncAttributes attributes;
   CHECK_OK(cudaFuncGetAttributes(&attributes, dynamic));
@@ -159,4 +169,6 @@ TEST_CASE("counters of a kernel are read") {
   CHECK_OK(cudaFree(out));
 }
 
-int main(int argc, char** argv) { return device_check::run(argc, argv); }
+int main(int argc, char** argv) {
+  return device_check::run(argc, argv);
+}

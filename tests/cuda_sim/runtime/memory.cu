@@ -9,7 +9,9 @@ namespace {
 __device__ int table[4] = {1, 2, 3, 4};
 __constant__ float scale[2];
 
-__global__ void read_table(int* out) { out[threadIdx.x] = table[threadIdx.x] + static_cast<int>(scale[threadIdx.x & 1]); }
+__global__ void read_table(int* out) {
+  out[threadIdx.x] = table[threadIdx.x] + static_cast<int>(scale[threadIdx.x & 1]);
+}
 
 size_t free_bytes() {
   size_t free = 0, total = 0;
@@ -105,8 +107,8 @@ TEST_CASE("rows and blocks are copied") {
   copy.kind = cudaMemcpyHostToDevice;
   CHECK_OK(cudaMemcpy3D(&copy));
   for (size_t z = 0; z < depth; ++z)
-    CHECK_OK(cudaMemcpy2D(to[z], width, static_cast<char*>(block.ptr) + z * height * block.pitch, block.pitch, width,
-                          height, cudaMemcpyDeviceToHost));
+    CHECK_OK(cudaMemcpy2D(to[z], width, static_cast<char*>(block.ptr) + z * height * block.pitch, block.pitch,
+                          width, height, cudaMemcpyDeviceToHost));
   bool is_same = true;
   for (size_t z = 0; z < depth; ++z)
     for (size_t y = 0; y < height; ++y) is_same &= std::memcmp(from[z][y], to[z][y], width) == 0;
@@ -164,7 +166,8 @@ TEST_CASE("pointers are asked what they are") {
 TEST_CASE("host memory is registered once") {
   std::vector<char> memory(10000);
   CHECK_OK(cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterDefault));
-  CHECK_EQ(cudaHostRegister(memory.data() + 100, 10, cudaHostRegisterDefault), cudaErrorHostMemoryAlreadyRegistered);
+  CHECK_EQ(cudaHostRegister(memory.data() + 100, 10, cudaHostRegisterDefault),
+           cudaErrorHostMemoryAlreadyRegistered);
   CHECK_EQ(cudaHostUnregister(memory.data() + 100), cudaErrorInvalidValue);
   CHECK_OK(cudaHostUnregister(memory.data()));
   CHECK_EQ(cudaHostUnregister(memory.data()), cudaErrorHostMemoryNotRegistered);
@@ -224,4 +227,6 @@ TEST_CASE("a block freed on one stream while another uses it is found") {
   CHECK_OK(cudaStreamDestroy(b));
 }
 
-int main(int argc, char** argv) { return device_check::run(argc, argv); }
+int main(int argc, char** argv) {
+  return device_check::run(argc, argv);
+}

@@ -57,6 +57,8 @@ int tessera_cuda_sim_access(uint32_t operation, const void* pointer, size_t byte
                             const char* what);
 /* This thread issues for a rank (1), or does so no longer (0). */
 void tessera_cuda_sim_rank_thread(int on);
+/* What partners wait for has changed other than by an operation (an abort). */
+void tessera_cuda_sim_announce(void);
 /* Reports a finding of a check. */
 void tessera_cuda_sim_report(const char* check, const char* message);
 

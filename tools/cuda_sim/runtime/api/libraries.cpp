@@ -94,6 +94,12 @@ void tessera_cuda_sim_rank_thread(int on) {
   rank_thread.set(on != 0);
 }
 
+void tessera_cuda_sim_announce() {
+  Runtime& runtime = Runtime::instance();
+  const Scheduler::Lock lock(runtime.mutex);
+  runtime.scheduler.announce_change();
+}
+
 void tessera_cuda_sim_report(const char* check, const char* message) {
   Findings& findings = Runtime::instance().findings;
   for (int i = 0; i < static_cast<int>(Check::count); ++i)
