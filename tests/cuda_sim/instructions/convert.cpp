@@ -190,6 +190,13 @@ TEST_CASE("instructions: cvt from integers rounds in each direction") {
   check_to_small<uint64_t>();
 }
 
+TEST_CASE("instructions: cvt of 64 bits to a half sees the last one") {
+  // The middle between two bf16 and one more: up; less: down; itself: to the even one.
+  const int64_t middle = (int64_t{1} << 62) + (int64_t{1} << 54);
+  const std::vector<int64_t> a = {middle + 1, middle - 1, middle, -middle - 1};
+  CHECK(apply<uint16_t>("cvt.rn.bf16.s64", a) == std::vector<uint16_t>{0x5e81, 0x5e80, 0x5e80, 0xde81});
+}
+
 TEST_CASE("instructions: cvt between floating-point types") {
   const auto singles = floats<float>(rows, 7);
   const auto doubles = floats<double>(rows, 8);
@@ -244,9 +251,10 @@ TEST_CASE("instructions: cvt between floating-point types") {
 
 TEST_CASE("instructions: cvt to f16 reaches the middles between two numbers") {
   std::vector<float> middles;
-  for (uint32_t code = 0; code < 0x7bff; ++code)
+  for (uint32_t code = 0; code <= 0x7bff; ++code)
     for (const int step : {-1, 0, 1}) {
-      const auto middle = static_cast<float>((value_of(f16, code) + value_of(f16, code + 1)) / 2);
+      const double next = code == 0x7bff ? 65536 : value_of(f16, code + 1);  // beyond: infinity
+      const auto middle = static_cast<float>((value_of(f16, code) + next) / 2);
       middles.push_back(step == 0 ? middle : std::nextafter(middle, step * INFINITY));
     }
   CHECK(differences<uint16_t>(

@@ -176,3 +176,74 @@ TEST_CASE("instructions: cp.async fills with zeros what it does not copy") {
   CHECK(out == std::vector<uint32_t>{100, 101, 0, 0, 0, 0, 100, 100});
   CHECK(card.findings.count() == 0);  // the bytes past the array's end were not read
 }
+
+TEST_CASE("instructions: mbarrier counts arrivals, and its phase orders writes and reads") {
+  // Thread t writes, arrives and waits; then it reads what its neighbour in another warp wrote. Twice, by
+  // state and by parity.
+  Card card;
+  const auto out = run<uint32_t>(card, R"(
+    .shared .align 8 .b64 bar;
+    setp.ne.u32 %p1, %t, 0;
+    @!%p1 mbarrier.init.shared.b64 [bar], 64;
+    bar.sync 0;
+    mov.u32 %r1, s;
+    shl.b32 %r2, %t, 2;
+    add.u32 %r1, %r1, %r2;
+    xor.b32 %r2, %r2, 128;
+    mov.u32 %r3, s;
+    add.u32 %r3, %r3, %r2;
+    st.shared.u32 [%r1], %t;
+    mbarrier.arrive.shared.b64 %l1, [bar];
+first:
+    mbarrier.test_wait.shared.b64 %p2, [bar], %l1;
+    @!%p2 bra first;
+    ld.shared.u32 %r4, [%r3];
+    mbarrier.arrive.release.cta.shared::cta.b64 _, [bar], 1;
+second:
+    mbarrier.try_wait.parity.shared.b64 %p2, [bar], 1;
+    @!%p2 bra second;
+    add.u32 %r4, %r4, 1000;
+    st.shared.u32 [%r1], %r4;
+    bar.sync 0;
+    ld.shared.u32 %r5, [%r3];
+    mul.wide.u32 %l2, %t, 4;
+    add.u64 %l2, %out, %l2;
+    st.global.u32 [%l2], %r5;)",
+                                 counted(1), 64, 64);
+  for (uint32_t i = 0; i < 64; ++i) CHECK(out[i] == 1000 + i);
+  CHECK(card.findings.count() == 0);
+}
+
+TEST_CASE("instructions: mbarrier's pending count, drops, bytes and copies") {
+  Card card;
+  const auto out = run<uint32_t>(card, R"(
+    .shared .align 8 .b64 bar;
+    mbarrier.init.shared.b64 [bar], 5;
+    mbarrier.arrive.shared.b64 %l1, [bar], 2;
+    mbarrier.arrive.shared.b64 %l2, [bar];
+    mbarrier.pending_count.b64 %r1, %l1;
+    mbarrier.pending_count.b64 %r2, %l2;
+    // Two are to come: one drops out, one announces 16 bytes.
+    mbarrier.arrive_drop.shared.b64 %l3, [bar];
+    mbarrier.arrive.expect_tx.shared.b64 %l3, [bar], 16;
+    mbarrier.test_wait.shared.b64 %p1, [bar], %l1;
+    selp.u32 %r3, 1, 0, %p1;
+    mbarrier.complete_tx.shared::cta.b64 [bar], 16;
+    mbarrier.test_wait.shared.b64 %p1, [bar], %l1;
+    selp.u32 %r4, 1, 0, %p1;
+    st.global.v4.u32 [%out], {%r1, %r2, %r3, %r4};
+    // The next phase expects four; a copy arrives for its thread.
+    mbarrier.arrive.shared.b64 %l1, [bar], 3;
+    mbarrier.pending_count.b64 %r1, %l1;
+    mov.u32 %r5, s;
+    cp.async.ca.shared.global [%r5], [%in], 4;
+    cp.async.mbarrier.arrive.noinc.shared.b64 [bar];
+    mbarrier.test_wait.shared.b64 %p1, [bar], %l1;
+    selp.u32 %r2, 1, 0, %p1;
+    ld.shared.u32 %r3, [s];
+    st.global.v4.u32 [%out+16], {%r1, %r2, %r3, 0};
+    mbarrier.inval.shared.b64 [bar];)",
+                                 counted(1), 8, 1);
+  CHECK(out == std::vector<uint32_t>{5, 3, 0, 1, 4, 1, 100, 0});
+  CHECK(card.findings.count() == 0);
+}

@@ -23,6 +23,7 @@ std::span<const OpcodeRow> atomic_rows();
 std::span<const OpcodeRow> address_rows();
 std::span<const OpcodeRow> copy_async_rows();
 std::span<const OpcodeRow> fence_rows();
+std::span<const OpcodeRow> mbarrier_rows();
 std::span<const OpcodeRow> warp_rows();  // warp/
 std::span<const OpcodeRow> miscellaneous_rows();
 std::span<const OpcodeRow> matrix_move_rows();  // matrix/

@@ -10,11 +10,26 @@ namespace {
 
 std::vector<OpcodeRow> all_rows() {
   std::vector<OpcodeRow> rows;
-  for (const std::span<const OpcodeRow> subject :
-       {rows_by_type(), integer_rows(), carry_rows(), bit_rows(), logic_rows(), floating_rows(),
-        special_function_rows(), convert_rows(), comparison_rows(), move_rows(), load_store_rows(),
-        atomic_rows(), address_rows(), copy_async_rows(), fence_rows(), warp_rows(), miscellaneous_rows(),
-        matrix_move_rows(), mma_rows()})
+  for (const std::span<const OpcodeRow> subject : {rows_by_type(),
+                                                   integer_rows(),
+                                                   carry_rows(),
+                                                   bit_rows(),
+                                                   logic_rows(),
+                                                   floating_rows(),
+                                                   special_function_rows(),
+                                                   convert_rows(),
+                                                   comparison_rows(),
+                                                   move_rows(),
+                                                   load_store_rows(),
+                                                   atomic_rows(),
+                                                   address_rows(),
+                                                   copy_async_rows(),
+                                                   fence_rows(),
+                                                   mbarrier_rows(),
+                                                   warp_rows(),
+                                                   miscellaneous_rows(),
+                                                   matrix_move_rows(),
+                                                   mma_rows()})
     rows.insert(rows.end(), subject.begin(), subject.end());
   std::sort(rows.begin(), rows.end(),
             [](const OpcodeRow& a, const OpcodeRow& b) { return a.opcode < b.opcode; });

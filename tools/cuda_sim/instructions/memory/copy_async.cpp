@@ -8,6 +8,7 @@
 
 #include "tools/cuda_sim/checks/shadow.h"
 #include "tools/cuda_sim/instructions/memory/access.h"
+#include "tools/cuda_sim/instructions/memory/pending_copies.h"
 #include "tools/cuda_sim/instructions/opcode_rows.h"
 #include "tools/cuda_sim/machine/block.h"
 
@@ -118,9 +119,7 @@ void execute_wait(Warp& warp, const Instruction& instruction) {
 }
 
 void execute_wait_all(Warp& warp, const Instruction&) {
-  for (const std::vector<PendingCopy>& group : warp.copies) finish(warp, group);
-  warp.copies.clear();
-  warp.copies.emplace_back();
+  finish_all_copies(warp);
 }
 
 /// cp.async.ca or .cg.shared.global [to], [from], size{, bytes}{, policy}; the fourth operand may be a
@@ -160,6 +159,8 @@ void decode_async(DecodeContext& context) {
   } else if (context.has("wait_all")) {
     allow_modifiers(context, {"async", "wait_all"});
     result.execute = execute_wait_all;
+  } else if (context.has("mbarrier")) {
+    decode_copy_arrival(context);
   } else {
     decode_copy(context);
   }
@@ -168,6 +169,12 @@ void decode_async(DecodeContext& context) {
 constexpr std::array rows = {OpcodeRow{"cp", decode_async}};
 
 }  // namespace
+
+void finish_all_copies(Warp& warp) {
+  for (const std::vector<PendingCopy>& group : warp.copies) finish(warp, group);
+  warp.copies.clear();
+  warp.copies.emplace_back();
+}
 
 std::span<const OpcodeRow> copy_async_rows() {
   return rows;

@@ -5,10 +5,10 @@
 
 #include "tools/cuda_sim/checks/findings.h"
 #include "tools/cuda_sim/checks/site.h"
-#include "tools/cuda_sim/machine/barriers.h"
 #include "tools/cuda_sim/machine/device.h"
 #include "tools/cuda_sim/machine/faults.h"
-#include "tools/cuda_sim/machine/warp_runner.h"
+#include "tools/cuda_sim/machine/running/barriers.h"
+#include "tools/cuda_sim/machine/running/warp_runner.h"
 
 namespace tessera::cuda_sim {
 
@@ -43,6 +43,7 @@ WarpRunner::Step WarpRunner::at_warp_barrier(const Instruction& instruction, Lan
     report_unnamed(instruction, here & ~mask);
     if ((mask & warp_->live() & ~(here | waiting_at_warp_barriers(mask))) != 0) continue;
     release_warp_barriers(mask);
+    if ((warp_->existing & ~mask) != 0) warp_->partial_syncs.push_back({warp_->clock[warp_->number()], mask});
     ++warp_->clock[warp_->number()];
     done |= here;
   }
