@@ -19,6 +19,23 @@ struct Touched {
   }
 };
 
+/// Counts distinct values, of at most 32.
+class DistinctValues {
+ public:
+  void add(uint64_t value) {
+    uint64_t slot = value * 0x9e3779b97f4a7c15u >> 58;
+    for (; (used_ >> slot & 1) != 0; slot = (slot + 1) % 64)
+      if (values_[slot] == value) return;
+    used_ |= uint64_t{1} << slot;
+    values_[slot] = value;
+  }
+  uint64_t count() const { return static_cast<uint64_t>(std::popcount(used_)); }
+
+ private:
+  uint64_t used_ = 0;
+  std::array<uint64_t, 64> values_;  ///< where `used_` says so
+};
+
 /// Sectors where each lane's address is above the one before; else 0.
 uint64_t ascending_sectors(const Access& access) {
   uint64_t sectors = 0, sector = ~uint64_t{0}, last = 0;
@@ -79,14 +96,14 @@ void count_global_access(KernelCounters& counters, const Access& access) {
     sectors = ascending;
     distinct_bytes = bytes;
   } else {
-    Touched touched, elements;
+    DistinctValues touched, elements;
     for (LaneMask left = access.lanes; left != 0; left &= left - 1) {
       const uint64_t address = access.address[static_cast<size_t>(std::countr_zero(left))];
       touched.add(address / sector_bytes);
       elements.add(address);
     }
-    sectors = touched.count;
-    distinct_bytes = uint64_t{elements.count} * access.bytes;
+    sectors = touched.count();
+    distinct_bytes = elements.count() * access.bytes;
   }
   const uint64_t ideal = std::min(sectors, (distinct_bytes + sector_bytes - 1) / sector_bytes);
   if (access.is_read) {

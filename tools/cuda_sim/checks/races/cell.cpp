@@ -1,6 +1,5 @@
 #include "tools/cuda_sim/checks/races/cell.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -19,7 +18,7 @@ Words words_of(const Cell* cells) {
 
 }  // namespace
 
-size_t equal_cells(const Cell* cells, size_t count) {
+size_t equal_cells_of_many(const Cell* cells, size_t count) {
   std::array<Cell, cells_at_once> first;
   first.fill(cells[0]);
   const Words expected = words_of(first.data());
@@ -32,11 +31,6 @@ size_t equal_cells(const Cell* cells, size_t count) {
   }
   while (i < count && cells[i] == cells[0]) ++i;
   return i;
-}
-
-void fill_cells(Cell* cells, size_t count, const Cell& value) {
-  const Cell copy = value;
-  for (size_t i = 0; i < count; ++i) cells[i] = copy;
 }
 
 }  // namespace tessera::cuda_sim

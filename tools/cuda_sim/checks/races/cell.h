@@ -21,7 +21,15 @@ struct alignas(16) Cell {
 static_assert(sizeof(Cell) == 16);
 
 /// How many of `cells`, at least one of `count`, equal the first one.
-size_t equal_cells(const Cell* cells, size_t count);
-void fill_cells(Cell* cells, size_t count, const Cell& value);
+size_t equal_cells_of_many(const Cell* cells, size_t count);
+inline size_t equal_cells(const Cell* cells, size_t count) {
+  if (count > 8) return equal_cells_of_many(cells, count);
+  size_t i = 1;
+  while (i < count && cells[i] == cells[0]) ++i;
+  return i;
+}
+inline void fill_cells(Cell* cells, size_t count, Cell value) {
+  for (size_t i = 0; i < count; ++i) cells[i] = value;
+}
 
 }  // namespace tessera::cuda_sim

@@ -32,9 +32,24 @@ bool replaces(AccessKind later, AccessKind earlier) {
   }
 }
 
-constexpr uint8_t plain_write_conflicts = 0xff;
-constexpr uint8_t plain_read_conflicts =
-    bit_of(AccessKind::strong_write) | bit_of(AccessKind::block_write) | bit_of(AccessKind::plain_write);
+/// Kinds that an access may conflict with; within one block strong ones of a block's scope do not.
+uint8_t conflicts_of(AccessKind kind) {
+  constexpr uint8_t all = 0xff, plain = bit_of(AccessKind::plain_read) | bit_of(AccessKind::plain_write),
+                    block = bit_of(AccessKind::block_read) | bit_of(AccessKind::block_write),
+                    writes = bit_of(AccessKind::plain_write) | bit_of(AccessKind::strong_write) |
+                             bit_of(AccessKind::block_write);
+  switch (kind) {
+    case AccessKind::plain_read:
+    case AccessKind::block_read:
+      return writes;
+    case AccessKind::strong_read:
+      return writes & (plain | block);
+    case AccessKind::strong_write:
+      return plain | block;
+    default:
+      return all;
+  }
+}
 
 }  // namespace
 
@@ -98,9 +113,7 @@ void CellRules::check_accesses(const Cell& before, const AccessPart& part, const
     return;
   }
   uint32_t set = before.access.set();
-  const uint8_t kinds = parts_.sets.node(set).kinds;
-  if ((kinds & (part.by.kind == AccessKind::plain_read ? plain_read_conflicts : plain_write_conflicts)) == 0)
-    return;
+  if ((parts_.sets.node(set).kinds & conflicts_of(part.by.kind)) == 0) return;
   while (set != 0) {
     const SetNode& node = parts_.sets.node(set);
     if (conflict(node.entry, part.by)) {
@@ -122,15 +135,17 @@ bool CellRules::conflict(const SetEntry& earlier, const SetEntry& now) const {
          parts_.epochs.at(earlier.stamp.epoch()).block != parts_.block.block();
 }
 
-std::optional<uint64_t> CellRules::first_unordered(const SetEntry& earlier, const AccessPart& part,
-                                                   const CellRun& run) const {
-  if (earlier.stamp.epoch() == Stamp::unknown_epoch || earlier.stamp.epoch() == 0) return std::nullopt;
-  const Epoch& epoch = parts_.epochs.at(earlier.stamp.epoch());
+std::optional<uint64_t> CellRules::find_unordered(const SetEntry& earlier, const AccessPart& part,
+                                                  const CellRun& run) {
+  const uint32_t number = earlier.stamp.epoch();
+  if (number == Stamp::unknown_epoch || number == 0) return std::nullopt;
+  const Epoch& epoch = parts_.epochs.at(number);
   const bool same_block = epoch.block == parts_.block.block();
   const bool same_warp = same_block && epoch.warp == warp_.number();
-  if (same_warp && (epoch.tick < warp_.clock[epoch.warp] || earlier.stamp.layout() == Stamp::whole_warp))
-    return std::nullopt;
-  if (same_block && !same_warp && warp_.clock[epoch.warp] >= epoch.tick) return std::nullopt;
+  const bool is_settled = same_block && (same_warp ? epoch.tick < warp_.clock[epoch.warp]
+                                                   : epoch.tick <= warp_.clock[epoch.warp]);
+  if (is_settled) settled_[number % settled_.size()] = number;
+  if (is_settled || (same_warp && earlier.stamp.layout() == Stamp::whole_warp)) return std::nullopt;
   const bool by_release = parts_.launch != nullptr && parts_.launch->has_acquired(parts_.block.releases);
   if (!same_warp && !by_release) return run.address;
   for (uint64_t address = run.address; address < run.address + run.bytes; address += run.cell_bytes) {
@@ -190,11 +205,17 @@ uint32_t CellRules::with(uint32_t set, const SetEntry& entry) {
 
 uint32_t CellRules::add_uncached(uint32_t set, const SetEntry& entry) {
   std::vector<SetEntry> kept;
+  SetEntry merged = entry;
   bool drops = false;
   for (uint32_t one = set; one != 0; one = parts_.sets.node(one).parent) {
     const SetEntry& other = parts_.sets.node(one).entry;
     if (other == entry) return set;
-    if (replaces(entry.kind, other.kind) && is_before_everywhere(other, entry))
+    const bool same_warp = other.stamp == entry.stamp && other.kind == entry.kind && other.lanes != 0;
+    if (same_warp && entry.lanes != 0) {
+      if ((entry.lanes & ~other.lanes) == 0) return set;
+      merged.lanes |= other.lanes;
+      drops = true;
+    } else if (replaces(entry.kind, other.kind) && is_before_everywhere(other, entry))
       drops = true;
     else
       kept.push_back(other);
@@ -202,7 +223,7 @@ uint32_t CellRules::add_uncached(uint32_t set, const SetEntry& entry) {
   if (!drops) return with(set, entry);
   uint32_t result = 0;
   for (auto it = kept.rbegin(); it != kept.rend(); ++it) result = with(result, *it);
-  return with(result, entry);
+  return with(result, merged);
 }
 
 uint32_t CellRules::add(uint32_t set, const SetEntry& entry) {
@@ -216,7 +237,12 @@ uint32_t CellRules::add(uint32_t set, const SetEntry& entry) {
 
 /// The accesses since the last plain write, with this one.
 Stamp CellRules::added(const Cell& before, const AccessPart& part, const CellRun& run) {
-  const SetEntry& now = part.by;
+  SetEntry now = part.by;
+  // Atomics of a warp's lanes at one place are one entry, however they come.
+  if (!is_plain(now.kind) && now.lanes == 0 && part.bytes == 1u << now.stamp.layout())
+    now = {.stamp = Stamp::of(now.stamp.epoch(), Stamp::every_lane, 0),
+           .lanes = now.stamp.lanes(part.address),
+           .kind = now.kind};
   const bool is_first = before.access_operation.is_none() || !is_current(before.access_operation);
   const bool is_single = now.kind == AccessKind::plain_read && now.lanes == 0;
   if (is_first) return is_single ? now.stamp : Stamp::of_set(add(0, now));

@@ -1,6 +1,7 @@
 // What an access does to a cell, and what it must come after.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -60,7 +61,11 @@ class CellRules {
 
   /// Where in `run` the access is not ordered after `earlier`.
   std::optional<uint64_t> first_unordered(const SetEntry& earlier, const AccessPart& part,
-                                          const CellRun& run) const;
+                                          const CellRun& run) {
+    const uint32_t epoch = earlier.stamp.epoch();
+    if (settled_[epoch % settled_.size()] == epoch) return std::nullopt;
+    return find_unordered(earlier, part, run);
+  }
 
  private:
   bool is_current(OperationMark mark) const;
@@ -73,6 +78,7 @@ class CellRules {
   Stamp added(const Cell& before, const AccessPart& part, const CellRun& run);
   uint32_t add(uint32_t set, const SetEntry& entry);
   uint32_t add_uncached(uint32_t set, const SetEntry& entry);
+  std::optional<uint64_t> find_unordered(const SetEntry& earlier, const AccessPart& part, const CellRun& run);
   bool is_before_everywhere(const SetEntry& earlier, const SetEntry& now) const;
   uint32_t with(uint32_t set, const SetEntry& entry);
 
@@ -80,6 +86,7 @@ class CellRules {
   const Parts& parts_;
   RuleReporter& reporter_;
   bool reads_;
+  std::array<uint32_t, 4> settled_{};  ///< epochs that all of this access comes after; 0: of operations
 };
 
 }  // namespace tessera::cuda_sim

@@ -33,8 +33,11 @@ Knowledge visible_knowledge(std::span<const BlockReleases::Read> reads, const Wa
 }
 
 BlockReleases::Read& read_of(std::vector<BlockReleases::Read>& reads, const Warp& warp, LaneMask lanes) {
-  for (BlockReleases::Read& read : reads)
-    if (read.warp == warp.number() && read.tick == tick_of(warp) && read.lanes == lanes) return read;
+  for (auto read = reads.rbegin(); read != reads.rend(); ++read) {
+    if (read->warp != warp.number()) continue;
+    if (read->tick != tick_of(warp)) break;  // older ones follow
+    if (read->lanes == lanes) return *read;
+  }
   reads.push_back(
       {.warp = warp.number(), .tick = tick_of(warp), .lanes = lanes, .knowledge = {}, .fresh = {}});
   return reads.back();
@@ -145,7 +148,7 @@ bool LaunchOrder::access(BlockReleases& block, const Warp& warp, const StrongAcc
   const auto found = variables.find(access.address);
   Knowledge known;
   if (found != variables.end() && access.is_read) known = found->second;
-  if (access.is_read) {
+  if (access.is_read && !(access.is_shared && known.is_empty())) {
     auto& read = read_of(access.acquires ? block.acquired : block.pending, warp, 1u << access.lane);
     read.knowledge = read.knowledge.joined(known);
     if (!access.is_shared &&
