@@ -14,7 +14,7 @@ namespace tessera::cuda_sim::testing {
 
 /// A kernel and what the checks must say about it.
 struct FaultCase {
-  const char* name;
+  std::string name;
   std::optional<Check> expected;  ///< none: right
   std::string body;
   uint32_t blocks = 1, threads = 64;

@@ -71,6 +71,42 @@ TEST_CASE("seeded faults: shared memory and barriers") {
   });
 }
 
+TEST_CASE("seeded faults: bar.warp.sync of some lanes") {
+  // %r14: the lanes of the thread's half of its warp; %r11: the element of the other thread of a pair.
+  const std::string halves =
+      "and.b32 %r12, %r98, 16; shl.b32 %r14, 0xffff, %r12; xor.b32 %r11, %r90, 4; add.u32 %r11, %r11, %r1;"
+      "xor.b32 %r13, %r90, 64; add.u32 %r13, %r13, %r1;";
+  const std::string exchange = halves + "st.shared.u32 [%r2], %r10; bar.warp.sync %r14;";
+  run_faults({
+      {"pairs inside each half", {}, exchange + "ld.shared.u32 %r15, [%r11];", 1, 32},
+      {"pairs across the halves", Check::shared_race, exchange + "ld.shared.u32 %r15, [%r13];", 1, 32},
+      {"across the halves after a second meeting of them", Check::shared_race,
+       exchange + "bar.warp.sync %r14; bar.warp.sync %r14; ld.shared.u32 %r15, [%r13];", 1, 32},
+      {"across the halves after all met",
+       {},
+       exchange + "bar.warp.sync 0xffffffff; bar.warp.sync %r14; ld.shared.u32 %r15, [%r13];",
+       1,
+       32},
+      {"across the halves after a barrier", {}, exchange + "bar.sync 0; ld.shared.u32 %r15, [%r13];", 1, 64},
+      {"a chain through lanes 0 and 16",
+       {},
+       exchange +
+           "and.b32 %r12, %r98, 15; setp.ne.u32 %p4, %r12, 0; @%p4 bra JOIN; bar.warp.sync 0x10001; JOIN:"
+           "bar.warp.sync %r14; ld.shared.u32 %r15, [%r13];",
+       1,
+       32},
+      {"a chain without its last link", Check::shared_race,
+       exchange +
+           "and.b32 %r12, %r98, 15; setp.ne.u32 %p4, %r12, 0; @%p4 bra JOIN; bar.warp.sync 0x10001; JOIN:"
+           "ld.shared.u32 %r15, [%r13];",
+       1, 32},
+      {"a mask that leaves out the writer", Check::shared_race,
+       halves + "st.shared.u32 [%r2], %r10; @%p1 bra END; bar.warp.sync 0xfffffffe; ld.shared.u32 %r15, "
+                "[%r1]; END:",
+       1, 32},
+  });
+}
+
 TEST_CASE("seeded faults: narrow elements") {
   run_faults({
       {"neighbouring bytes",

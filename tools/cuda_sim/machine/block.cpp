@@ -98,6 +98,7 @@ void Block::begin_warp(Warp& warp) {
   warp.copies.assign(1, {});
   warp.clock.fill(0);
   warp.clock[warp.number_] = 1;
+  warp.partial_syncs.clear();
   std::fill(warp.local_.begin(), warp.local_.end(), std::byte{0xff});
   set_dim(warp, SpecialRegister::ctaid_x, position_);
   set_uniform(warp, SpecialRegister::smid, static_cast<uint32_t>(number_ % multiprocessors()));

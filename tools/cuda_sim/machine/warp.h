@@ -95,7 +95,13 @@ class Warp {
   LaneMask live() const { return existing & ~exited; }
   std::vector<std::vector<PendingCopy>> copies;  ///< groups of cp.async; the last one is open
   std::array<uint32_t, max_warps_per_block>
-      clock{};         ///< vector clock over the block's warps, for the race check
+      clock{};  ///< vector clock over the block's warps, for the race check
+  /// bar.warp.sync of some lanes that ended a tick of the warp's own clock; for the race check.
+  struct PartialSync {
+    uint32_t tick;
+    LaneMask lanes;
+  };
+  std::vector<PartialSync> partial_syncs;
   LaneMask carry = 0;  ///< the carry flag CC.CF of each lane: add.cc, addc, ...
 
  private:

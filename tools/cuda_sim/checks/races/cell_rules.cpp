@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "tools/cuda_sim/checks/races/lane_order.h"
 #include "tools/cuda_sim/machine/warp.h"
 
 namespace tessera::cuda_sim {
@@ -142,7 +143,7 @@ std::optional<uint64_t> CellRules::find_unordered(const SetEntry& earlier, const
   const Epoch& epoch = parts_.epochs.at(number);
   const bool same_block = epoch.block == parts_.block.block();
   const bool same_warp = same_block && epoch.warp == warp_.number();
-  const bool is_settled = same_block && (same_warp ? epoch.tick < warp_.clock[epoch.warp]
+  const bool is_settled = same_block && (same_warp ? all_lanes_met_since(warp_, epoch.tick)
                                                    : epoch.tick <= warp_.clock[epoch.warp]);
   if (is_settled) settled_[number % settled_.size()] = number;
   if (is_settled || (same_warp && earlier.stamp.layout() == Stamp::whole_warp)) return std::nullopt;
@@ -150,7 +151,7 @@ std::optional<uint64_t> CellRules::find_unordered(const SetEntry& earlier, const
   if (!same_warp && !by_release) return run.address;
   for (uint64_t address = run.address; address < run.address + run.bytes; address += run.cell_bytes) {
     const LaneMask before = earlier.lanes_at(address), now = part.by.lanes_at(address);
-    if (same_warp && before == now && std::has_single_bit(now)) continue;
+    if (same_warp && (now & ~lanes_after(warp_, before, epoch.tick)) == 0) continue;
     if (by_release && parts_.launch->is_before(parts_.block.releases, warp_, now, epoch, before)) continue;
     return address;
   }
@@ -163,7 +164,7 @@ bool CellRules::is_before_everywhere(const SetEntry& earlier, const SetEntry& no
   const Epoch& epoch = parts_.epochs.at(earlier.stamp.epoch());
   if (epoch.block != parts_.block.block()) return false;
   if (epoch.warp != warp_.number()) return warp_.clock[epoch.warp] >= epoch.tick;
-  if (epoch.tick < warp_.clock[epoch.warp] || earlier.stamp.layout() == Stamp::whole_warp) return true;
+  if (all_lanes_met_since(warp_, epoch.tick) || earlier.stamp.layout() == Stamp::whole_warp) return true;
   if (earlier.lanes != 0 || now.lanes != 0)
     return earlier.lanes == now.lanes && std::has_single_bit(now.lanes);
   return earlier.stamp.layout() <= Stamp::bytes_16 && earlier.stamp.layout() == now.stamp.layout() &&

@@ -43,6 +43,7 @@ WarpRunner::Step WarpRunner::at_warp_barrier(const Instruction& instruction, Lan
     report_unnamed(instruction, here & ~mask);
     if ((mask & warp_->live() & ~(here | waiting_at_warp_barriers(mask))) != 0) continue;
     release_warp_barriers(mask);
+    if ((warp_->existing & ~mask) != 0) warp_->partial_syncs.push_back({warp_->clock[warp_->number()], mask});
     ++warp_->clock[warp_->number()];
     done |= here;
   }
