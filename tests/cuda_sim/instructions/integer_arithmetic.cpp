@@ -203,3 +203,38 @@ TEST_CASE("instructions: carries go through additions, subtractions and products
             },
             w, x, y, z) == 0);
 }
+
+TEST_CASE("instructions: pairs of 16-bit integers, and .relu") {
+  const auto a = integers<uint32_t>(rows, 26), b = integers<uint32_t>(rows, 27);
+  const auto check = [&](const std::string& instruction, bool is_signed, auto op) {
+    CHECK(differences<uint32_t>(
+              instruction,
+              [=](uint32_t x, uint32_t y) {
+                const auto half = [=](int i) {
+                  return static_cast<uint32_t>(op(part(x, 16, i, is_signed), part(y, 16, i, is_signed))) &
+                         0xffff;
+                };
+                return half(1) << 16 | half(0);
+              },
+              a, b) == 0);
+  };
+  const auto least = [](int64_t x, int64_t y) { return std::min(x, y); };
+  const auto greatest = [](int64_t x, int64_t y) { return std::max(x, y); };
+  check("add.u16x2", false, [](int64_t x, int64_t y) { return x + y; });
+  check("add.s16x2", true, [](int64_t x, int64_t y) { return x + y; });
+  check("min.u16x2", false, least);
+  check("min.s16x2", true, least);
+  check("max.u16x2", false, greatest);
+  check("max.s16x2", true, greatest);
+  check("min.s16x2.relu", true, [](int64_t x, int64_t y) { return std::max<int64_t>(std::min(x, y), 0); });
+  check("max.relu.s16x2", true, [](int64_t x, int64_t y) { return std::max<int64_t>({x, y, 0}); });
+  const auto c = integers<int32_t>(rows, 28), e = integers<int32_t>(rows, 29);
+  CHECK(differences<int32_t>(
+            "min.relu.s32", [](int32_t x, int32_t y) { return std::max(std::min(x, y), 0); }, c, e) == 0);
+  CHECK(differences<int32_t>(
+            "max.relu.s32",
+            [](int32_t x, int32_t y) {
+              return std::max({x, y, 0});
+            },
+            c, e) == 0);
+}

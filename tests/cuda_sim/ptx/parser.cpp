@@ -41,6 +41,13 @@ $L__info_string0:
   CHECK(module.functions.empty());
 }
 
+TEST_CASE("PTX parser: directives without space between them") {
+  const Function function = parse_body("{.reg.b32         f, C;\n mov.b32 f, C;}");  // as cuda_fp16.hpp has it
+  REQUIRE(function.body.size() == 5);
+  CHECK(std::get<RegisterDeclaration>(function.body[2]).name == "C");
+  CHECK(std::get<RegisterDeclaration>(function.body[2]).type == Type::b32);
+}
+
 TEST_CASE("PTX parser: opcode, modifiers, guard, text") {
   const Statement statement = parse_statement("@!%p1 ld.shared::cta.v2.f32\n  {%f1,\t_}, [%r2+-8];");
   CHECK(statement.guard == "%p1");

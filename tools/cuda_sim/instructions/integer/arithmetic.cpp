@@ -193,12 +193,20 @@ void decode_negate(DecodeContext& context) {
 }
 
 void decode_minimum(DecodeContext& context) {
-  allow_modifiers(context, {});
+  allow_modifiers(context, {"relu"});
+  if (context.has("relu")) {
+    if (context.type() != Type::s32) context.unknown("modifier .relu");
+    return decode_minimum_relu(context);
+  }
   decode_same_type(context, 2, context.type(), binary_of<minimum>(context.type()));
 }
 
 void decode_maximum(DecodeContext& context) {
-  allow_modifiers(context, {});
+  allow_modifiers(context, {"relu"});
+  if (context.has("relu")) {
+    if (context.type() != Type::s32) context.unknown("modifier .relu");
+    return decode_maximum_relu(context);
+  }
   decode_same_type(context, 2, context.type(), binary_of<maximum>(context.type()));
 }
 

@@ -23,6 +23,13 @@ void decode_add_carry_out(DecodeContext& context);
 void decode_subtract_carry_out(DecodeContext& context);
 void decode_multiply_add_carry_out(DecodeContext& context);
 
+/// add, min, max of u16x2 and s16x2; min.relu and max.relu of s32.
+void decode_add_pairs(DecodeContext& context);
+void decode_minimum_pairs(DecodeContext& context);
+void decode_maximum_pairs(DecodeContext& context);
+void decode_minimum_relu(DecodeContext& context);
+void decode_maximum_relu(DecodeContext& context);
+
 /// The upper half of the product of twice the width.
 template <class T>
 T multiply_high(T a, T b) {
