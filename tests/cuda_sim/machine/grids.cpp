@@ -150,3 +150,22 @@ TEST_CASE("grid: instructions are counted") {
   CHECK(counters.warp_instructions == 3 * 2 * 10);  // 7 before the body, 2, ret
   CHECK(counters.lane_instructions == 3 * (2 * 9 * 32 + 8));
 }
+
+TEST_CASE("grid: shapes that a kernel does not allow") {
+  Card card;
+  card.load(kernel_text(".param .u64 x", "ret;") +
+            ".entry r() .reqntid 64 { ret; }\n.entry m() .maxntid 96 { ret; }\n");
+  const uint64_t x = 0;
+  card.launch("k", {.grid = {}, .block = {1024}}, x);
+  CHECK_THROWS_WITH_AS(card.launch("k", {.grid = {}, .block = {1025}}, x), doctest::Contains("1025 threads"),
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(card.launch("k", {.grid = {0}, .block = {1}}, x), doctest::Contains("without blocks"),
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(card.launch("k", {.grid = {}, .block = {0}}, x), doctest::Contains("without threads"),
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(card.launch("k", {}), doctest::Contains("the kernel has 8"), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(card.launch("r", {.grid = {}, .block = {32}}), doctest::Contains("64 are required"),
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(card.launch("m", {.grid = {}, .block = {97}}), doctest::Contains("at most 96"),
+                       std::invalid_argument);
+}

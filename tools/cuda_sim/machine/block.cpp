@@ -13,7 +13,7 @@
 #include "tools/cuda_sim/machine/decode/special_registers.h"
 #include "tools/cuda_sim/machine/device.h"
 #include "tools/cuda_sim/machine/faults.h"
-#include "tools/cuda_sim/machine/warp_runner.h"
+#include "tools/cuda_sim/machine/running/warp_runner.h"
 
 namespace tessera::cuda_sim {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "tools/cuda_sim/checks/operation_order.h"
-#include "tools/cuda_sim/machine/barriers.h"
 #include "tools/cuda_sim/machine/program.h"
+#include "tools/cuda_sim/machine/running/barriers.h"
 #include "tools/cuda_sim/machine/warp.h"
 
 namespace tessera::cuda_sim {

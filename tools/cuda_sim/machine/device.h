@@ -12,7 +12,7 @@
 
 #include "tools/cuda_sim/checks/findings.h"
 #include "tools/cuda_sim/checks/operation_order.h"
-#include "tools/cuda_sim/machine/host_threads.h"
+#include "tools/cuda_sim/machine/running/host_threads.h"
 #include "tools/cuda_sim/memory/device_memory.h"
 
 namespace tessera::cuda_sim {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,7 +18,7 @@
 #include "tools/cuda_sim/checks/site.h"
 #include "tools/cuda_sim/machine/device.h"
 #include "tools/cuda_sim/machine/faults.h"
-#include "tools/cuda_sim/machine/warp_runner.h"
+#include "tools/cuda_sim/machine/running/warp_runner.h"
 
 namespace tessera::cuda_sim {
 
@@ -172,10 +173,29 @@ void GridRun::report_deadlock(Block& block) {
   throw KernelFault(launch_timeout, "every block waits for another one");
 }
 
+void check_launch(const Program& program, const LaunchShape& shape, std::span<const std::byte> parameters) {
+  const auto refuse = [&](const std::string& what) {
+    throw std::invalid_argument("launch of " + program.readable_name + ": " + what);
+  };
+  const uint64_t threads = shape.block.count();
+  if (shape.grid.count() == 0) refuse("a grid without blocks");
+  if (threads == 0) refuse("blocks without threads");
+  if (threads > program.max_threads)
+    refuse("blocks of " + std::to_string(threads) + " threads, at most " +
+           std::to_string(program.max_threads) + " are allowed");
+  if (program.required_threads != 0 && threads != program.required_threads)
+    refuse("blocks of " + std::to_string(threads) + " threads, " + std::to_string(program.required_threads) +
+           " are required");
+  if (parameters.size() < program.parameter_bytes)
+    refuse("parameters of " + std::to_string(parameters.size()) + " bytes, the kernel has " +
+           std::to_string(program.parameter_bytes));
+}
+
 }  // namespace
 
 void run_grid(Device& device, const Program& program, const LaunchShape& shape,
               std::span<const std::byte> parameters, Operation operation) {
+  check_launch(program, shape, parameters);
   GridRun(device, program, shape, parameters, operation).run();
 }
 

@@ -1,4 +1,4 @@
-#include "tools/cuda_sim/machine/warp_runner.h"
+#include "tools/cuda_sim/machine/running/warp_runner.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,9 +8,9 @@
 
 #include "tools/cuda_sim/checks/counters.h"
 #include "tools/cuda_sim/checks/site.h"
-#include "tools/cuda_sim/machine/barriers.h"
 #include "tools/cuda_sim/machine/device.h"
 #include "tools/cuda_sim/machine/faults.h"
+#include "tools/cuda_sim/machine/running/barriers.h"
 
 namespace tessera::cuda_sim {
 

@@ -1,4 +1,4 @@
-#include "tools/cuda_sim/machine/barriers.h"
+#include "tools/cuda_sim/machine/running/barriers.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,7 +9,7 @@
 #include "tools/cuda_sim/checks/site.h"
 #include "tools/cuda_sim/machine/block.h"
 #include "tools/cuda_sim/machine/device.h"
-#include "tools/cuda_sim/machine/warp_runner.h"
+#include "tools/cuda_sim/machine/running/warp_runner.h"
 
 namespace tessera::cuda_sim {
 

@@ -5,10 +5,10 @@
 
 #include "tools/cuda_sim/checks/findings.h"
 #include "tools/cuda_sim/checks/site.h"
-#include "tools/cuda_sim/machine/barriers.h"
 #include "tools/cuda_sim/machine/device.h"
 #include "tools/cuda_sim/machine/faults.h"
-#include "tools/cuda_sim/machine/warp_runner.h"
+#include "tools/cuda_sim/machine/running/barriers.h"
+#include "tools/cuda_sim/machine/running/warp_runner.h"
 
 namespace tessera::cuda_sim {
 

@@ -1,4 +1,4 @@
-#include "tools/cuda_sim/machine/host_threads.h"
+#include "tools/cuda_sim/machine/running/host_threads.h"
 
 #include <chrono>
 
