@@ -105,6 +105,13 @@ void VectorClockOrder::host_sync_all() {
                 {.stream = stream, .sequence = streams_[stream].issued, .clock = streams_[stream].clock});
 }
 
+bool VectorClockOrder::host_knows(Operation operation) const {
+  const std::shared_lock lock(mutex_);
+  const Entry& entry = entries_.at(operation);
+  return operation == 0 || entry.stream == host ||
+         known(clocks_[streams_[host].clock], entry.stream) >= entry.sequence;
+}
+
 bool VectorClockOrder::is_ordered(Operation earlier, Operation later) const {
   if (earlier == 0) return true;
   const std::shared_lock lock(mutex_);

@@ -50,6 +50,8 @@ class VectorClockOrder : public OperationOrder {
   void host_sync(Stream stream) { wait(host, record(stream)); }
   void host_sync(const Moment& moment) { wait(host, moment); }
   void host_sync_all();
+  /// Whether the host has waited for it: whatever is issued from here on comes after it.
+  bool host_knows(Operation operation) const;
 
   bool is_ordered(Operation earlier, Operation later) const override;
   std::string describe(Operation operation) const override;

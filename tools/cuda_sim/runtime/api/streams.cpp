@@ -16,14 +16,15 @@ cudaError_t create(const char* name, cudaStream_t* handle, unsigned flags, int p
   return api_call(name, [&](Call& call) {
     if (handle == nullptr || (flags & ~static_cast<unsigned>(cudaStreamNonBlocking)) != 0)
       return cudaErrorInvalidValue;
-    static uint64_t count = 2;  // ids 1 and 2 are the default streams'
+    constexpr uint32_t default_ids = 2;  // ids 1 and 2 are the default streams'
     auto stream = std::make_unique<Stream>();
     stream->device = &call.device();
     stream->flags = flags;
     stream->is_blocking = (flags & cudaStreamNonBlocking) == 0;
     stream->priority = std::clamp(priority, greatest_priority, least_priority);
-    stream->id = ++count;
-    stream->chain = call.runtime.log.new_chain("stream " + std::to_string(stream->id));
+    OperationLog& log = call.runtime.log;
+    stream->chain = log.new_chain("stream " + std::to_string(log.next_chain() + default_ids));
+    stream->id = stream->chain + default_ids;
     *handle = reinterpret_cast<cudaStream_t>(call.runtime.streams.add(std::move(stream)));
     return cudaSuccess;
   });

@@ -123,7 +123,8 @@ GraphExec::Node* GraphExec::find(uint64_t number) {
 
 void GraphExec::launch(Runtime& runtime, Scheduler::Lock& lock, Stream& stream) {
   while (static_cast<int>(chains.size()) + 1 < branches)
-    chains.push_back(runtime.log.new_chain("branch " + std::to_string(chains.size() + 1) + " of a graph"));
+    chains.push_back(runtime.log.new_chain("branch " + std::to_string(chains.size() + 1) + " of a graph",
+                                           OperationLog::ChainKind::branch));
   std::vector<Operation> before = runtime.implicit_dependencies(stream);
   before.push_back(runtime.log.last_of(stream.chain));
   before.push_back(last_launch);

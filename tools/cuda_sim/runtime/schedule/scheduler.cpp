@@ -238,7 +238,7 @@ std::string Scheduler::queues() const {
     text += "\n  " + log_->chain_name(chain) + ":";
     constexpr size_t shown = 5;
     for (size_t i = 0; i < std::min(shown, operations.size()); ++i)
-      text += (i == 0 ? " " : ", then ") + log_->name(operations[i]);
+      text += (i == 0 ? " " : ", then ") + at(operations[i]).work.name;
     if (operations.size() > shown) text += ", and " + std::to_string(operations.size() - shown) + " more";
   }
   return text;

@@ -152,7 +152,7 @@ void Runtime::reset(Scheduler::Lock& lock, DeviceState& device) {
 
 void Runtime::report_leaks() {
   for (const auto& state : devices_) {
-    if (!state) continue;
+    if (!state || state->sticky != cudaSuccess) continue;  // a lost device frees nothing
     uint64_t bytes = 0, count = 0;
     std::string first;
     for (const auto& [address, allocation] : state->device.memory().live()) {

@@ -28,8 +28,8 @@ class Runtime {
   static Runtime& instance();
 
   std::mutex mutex;  ///< held by every call
-  RuntimeSettings settings;
   std::string settings_error;  ///< of the environment; every call fails then
+  RuntimeSettings settings;
   Findings findings;
   OperationLog log;
   Scheduler scheduler;
