@@ -123,14 +123,19 @@ void GlobalShadow::access(Warp& warp, const Instruction& instruction, const Acce
   RaceReporter reporter(warp, instruction, access, state.epochs, state.findings, false);
   CellRules rules(warp, context, access.is_read, reporter);
   for (AccessPart part : parts.all()) {
+    if (kind == AccessKind::plain_read && order.is_read_by_all(part.address, part.bytes)) continue;
     if (kind == AccessKind::plain_write && part.by.stamp.layout() == Stamp::every_lane) {
       reporter.same_bytes(part);
       part.by = last_lane(part, access.bytes);
     }
+    bool is_read_by_all = kind == AccessKind::plain_read;
     for_pages(state.pages, part.address, part.bytes, [&](ShadowPage& page, uint64_t address, uint32_t bytes) {
-      update_cells(page, state.pages.memory(), address, bytes,
-                   [&](const Cell& cell, const CellRun& run) { return rules.after(cell, part, run); });
+      update_cells(page, state.pages.memory(), address, bytes, [&](const Cell& cell, const CellRun& run) {
+        is_read_by_all = is_read_by_all && rules.is_read_by_all(cell);
+        return rules.after(cell, part, run);
+      });
     });
+    if (is_read_by_all) order.set_read_by_all(part.address, part.bytes);
   }
   if (launch != nullptr) order_after(*launch, order, warp, access, kind, false);
 }

@@ -254,6 +254,12 @@ Stamp CellRules::added(const Cell& before, const AccessPart& part, const CellRun
   return Stamp::of_set(add(add(0, earlier), now));
 }
 
+bool CellRules::is_read_by_all(const Cell& cell) const {
+  return parts_.launch == nullptr && cell.access.is_set() && is_current(cell.access_operation) &&
+         (parts_.sets.node(cell.access.set()).saturated & bit_of(AccessKind::plain_read)) != 0 &&
+         !cell.write_operation.is_none() && !is_current(cell.write_operation);
+}
+
 Cell CellRules::after(const Cell& before, const AccessPart& part, const CellRun& run) {
   const AccessKind kind = part.by.kind;
   check_write(before, part, run);

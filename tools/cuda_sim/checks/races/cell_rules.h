@@ -59,6 +59,9 @@ class CellRules {
   /// The state of the cells after the access.
   Cell after(const Cell& before, const AccessPart& part, const CellRun& run);
 
+  /// Whether a plain read leaves the cell as it is, now and as long as nothing writes it in this operation.
+  bool is_read_by_all(const Cell& cell) const;
+
   /// Where in `run` the access is not ordered after `earlier`.
   std::optional<uint64_t> first_unordered(const SetEntry& earlier, const AccessPart& part,
                                           const CellRun& run) {

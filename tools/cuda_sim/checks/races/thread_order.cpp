@@ -8,6 +8,7 @@ void ThreadOrder::begin(uint64_t block, Operation operation) {
   if (operation != operation_) {
     answers_.fill(Answer{});
     harmless_.fill(0);
+    read_by_all_.fill(ReadRange{});
     global_sets.clear();
   }
   block_ = block;

@@ -65,6 +65,16 @@ class ThreadOrder {
   /// Releases of `warp` since its last synchronisation.
   uint32_t part(const Warp& warp) { return of(warp).part; }
 
+  /// Bytes whose readers are so many that one more says nothing, as long as the operation runs: a write to
+  /// them is found by who writes. Spares the lock of a page that all blocks read.
+  bool is_read_by_all(uint64_t address, uint32_t bytes) const {
+    const ReadRange& range = read_by_all_[address / 64 % read_by_all_.size()];
+    return range.address == address && range.bytes == bytes;
+  }
+  void set_read_by_all(uint64_t address, uint32_t bytes) {
+    read_by_all_[address / 64 % read_by_all_.size()] = {address, bytes};
+  }
+
   SetCache global_sets, shared_sets;
   BlockReleases releases;
 
@@ -72,6 +82,10 @@ class ThreadOrder {
   struct WarpEpoch {
     uint32_t tick = 0, part = 0;
     std::array<uint32_t, 2> number{};  ///< 0: none yet
+  };
+  struct ReadRange {
+    uint64_t address = 0;
+    uint32_t bytes = 0;
   };
   struct Answer {
     Operation earlier = 0;
@@ -88,6 +102,7 @@ class ThreadOrder {
   std::array<WarpEpoch, max_warps_per_block> warps_;
   std::array<Answer, 64> answers_{};
   std::array<uint32_t, 16> harmless_{};
+  std::array<ReadRange, 256> read_by_all_{};
 };
 
 }  // namespace tessera::cuda_sim
