@@ -1,8 +1,8 @@
 // Programs compiled with -default-stream per-thread call names of their own: stream 0 is the thread's.
 #include <cuda_runtime_api.h>
 
-#include "tools/cuda_sim/runtime/api/copies.h"
-#include "tools/cuda_sim/runtime/api/fills.h"
+#include "tools/cuda_sim/runtime/api/memory/copies.h"
+#include "tools/cuda_sim/runtime/api/memory/fills.h"
 
 using namespace tessera::cuda_sim;
 

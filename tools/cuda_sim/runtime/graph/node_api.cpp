@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/cuda_sim/runtime/api/copies.h"
+#include "tools/cuda_sim/runtime/api/memory/copies.h"
 #include "tools/cuda_sim/runtime/memory/fill_work.h"
 #include "tools/cuda_sim/runtime/state/launch.h"
 

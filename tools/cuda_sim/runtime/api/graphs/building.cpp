@@ -1,8 +1,8 @@
 // Graphs built by hand.
 #include <cuda_runtime_api.h>
 
-#include "tools/cuda_sim/runtime/api/copies.h"
 #include "tools/cuda_sim/runtime/api/graphs/with_graph.h"
+#include "tools/cuda_sim/runtime/api/memory/copies.h"
 
 using namespace tessera::cuda_sim;
 

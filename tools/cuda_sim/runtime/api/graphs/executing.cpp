@@ -1,8 +1,8 @@
 // Executable graphs: made, changed, launched.
 #include <cuda_runtime_api.h>
 
-#include "tools/cuda_sim/runtime/api/copies.h"
 #include "tools/cuda_sim/runtime/api/graphs/with_graph.h"
+#include "tools/cuda_sim/runtime/api/memory/copies.h"
 
 using namespace tessera::cuda_sim;
 

@@ -17,7 +17,7 @@ struct ErrorText {
 
 /// As libcudart 13.0 gives them.
 constexpr ErrorText texts[] = {
-#include "tools/cuda_sim/runtime/api/error_texts.inc"
+#include "tools/cuda_sim/runtime/api/devices/error_texts.inc"
 };
 
 const ErrorText* find(cudaError_t error) {

@@ -1,7 +1,7 @@
 // Copies.
 #include <cuda_runtime_api.h>
 
-#include "tools/cuda_sim/runtime/api/copies.h"
+#include "tools/cuda_sim/runtime/api/memory/copies.h"
 
 using namespace tessera::cuda_sim;
 

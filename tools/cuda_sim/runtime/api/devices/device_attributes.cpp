@@ -1,4 +1,4 @@
-#include "tools/cuda_sim/runtime/api/device_attributes.h"
+#include "tools/cuda_sim/runtime/api/devices/device_attributes.h"
 
 #include <algorithm>
 #include <cstdio>

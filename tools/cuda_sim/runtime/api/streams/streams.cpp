@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "tools/cuda_sim/runtime/api/host_functions.h"
+#include "tools/cuda_sim/runtime/api/streams/host_functions.h"
 #include "tools/cuda_sim/runtime/state/call.h"
 
 using namespace tessera::cuda_sim;

@@ -1,5 +1,5 @@
 // Fills.
-#include "tools/cuda_sim/runtime/api/fills.h"
+#include "tools/cuda_sim/runtime/api/memory/fills.h"
 
 #include <cuda_runtime_api.h>
 

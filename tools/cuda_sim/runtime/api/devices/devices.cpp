@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "tools/cuda_sim/runtime/api/device_attributes.h"
+#include "tools/cuda_sim/runtime/api/devices/device_attributes.h"
 #include "tools/cuda_sim/runtime/state/call.h"
 
 using namespace tessera::cuda_sim;
