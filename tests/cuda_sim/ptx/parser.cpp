@@ -42,7 +42,8 @@ $L__info_string0:
 }
 
 TEST_CASE("PTX parser: directives without space between them") {
-  const Function function = parse_body("{.reg.b32         f, C;\n mov.b32 f, C;}");  // as cuda_fp16.hpp has it
+  const Function function =
+      parse_body("{.reg.b32         f, C;\n mov.b32 f, C;}");  // as cuda_fp16.hpp has it
   REQUIRE(function.body.size() == 5);
   CHECK(std::get<RegisterDeclaration>(function.body[2]).name == "C");
   CHECK(std::get<RegisterDeclaration>(function.body[2]).type == Type::b32);

@@ -120,7 +120,8 @@ void DeviceMemory::rename(uint64_t address, std::string name) {
   const auto it = allocations_.upper_bound(address);
   if (it == allocations_.begin()) return;
   Allocation& allocation = std::prev(it)->second;
-  if (allocation.is_live && address - allocation.address < allocation.bytes) allocation.name = std::move(name);
+  if (allocation.is_live && address - allocation.address < allocation.bytes)
+    allocation.name = std::move(name);
 }
 
 std::optional<Allocation> DeviceMemory::find(uint64_t address) const {

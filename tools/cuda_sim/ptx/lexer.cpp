@@ -129,8 +129,8 @@ void Lexer::advance() {
       ++at_;
     token_ = {Token::Kind::number, text_.substr(begin, at_ - begin), line_};
   } else if (begins_word(first)) {
-    // Two colons belong to a word (ld.shared::cta.b32), one ends a label. Directives need no space between them:
-    // .reg.b32.
+    // Two colons belong to a word (ld.shared::cta.b32), one ends a label. Directives need no space between
+    // them: .reg.b32.
     while (at_ < text_.size() && !(first == '.' && text_[at_] == '.') &&
            (continues_word(text_[at_]) || text_.compare(at_, 2, "::") == 0 ||
             (text_[at_] == ':' && text_[at_ - 1] == ':')))

@@ -44,8 +44,7 @@ inline double log2_of_normal(double x) {
   const double signed_exponent =
       std::bit_cast<double>((exponent ^ 0x800) + std::bit_cast<uint64_t>(0x1.8p52)) - 0x1.8p52 - 2048;
   const double s = (mantissa - 1) / (mantissa + 1), s2 = s * s;  // |s| <= 0.172
-  const double sum =
-      polynomial(s2, 1.0, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15);
+  const double sum = polynomial(s2, 1.0, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15);
   return std::fma(2.88539008177792681472 * s, sum, signed_exponent);
 }
 

@@ -27,7 +27,7 @@ class Runtime {
   /// Made at the first call; never destroyed, since a program's own destructors may still call.
   static Runtime& instance();
 
-  std::mutex mutex;  ///< held by every call
+  std::mutex mutex;            ///< held by every call
   std::string settings_error;  ///< of the environment; every call fails then
   RuntimeSettings settings;
   Findings findings;
