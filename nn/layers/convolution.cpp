@@ -60,6 +60,19 @@ Variable padded(const Module& layer, const ConvOptions& o, int ndim, const Varia
   return pad(x, amounts, o.padding_mode);
 }
 
+/// The input with the padding that is left to the convolution.
+struct PaddedInput {
+  Variable x;
+  ConvPadding padding;
+};
+
+PaddedInput input_of(const Module& layer, const ConvOptions& o, int ndim, const Variable& x,
+                     const Variable& weight) {
+  check_input(layer, o.in_channels, ndim, x, weight);
+  if (o.padding_mode == PaddingMode::zeros) return {x, o.padding};
+  return {padded(layer, o, ndim, x), {}};
+}
+
 template <class Options>
 std::string text_of(const Options& o) {
   std::string all = text(o.in_channels, " -> ", o.out_channels, ", kernel ", o.kernel_size);
@@ -116,13 +129,20 @@ std::string describe(const ConvTransposeOptions& o) {
 
 Variable run(const Module& layer, const ConvOptions& o, int ndim, const Variable& x, const Variable& weight,
              const Variable& bias) {
-  check_input(layer, o.in_channels, ndim, x, weight);
-  const bool zeros = o.padding_mode == PaddingMode::zeros;
-  const Variable in = zeros ? x : padded(layer, o, ndim, x);
-  const ConvPadding padding = zeros ? o.padding : ConvPadding();
-  if (ndim == 1) return conv1d(in, weight, bias, o.stride, padding, o.dilation, o.groups);
-  if (ndim == 2) return conv2d(in, weight, bias, o.stride, padding, o.dilation, o.groups);
-  return conv3d(in, weight, bias, o.stride, padding, o.dilation, o.groups);
+  const PaddedInput in = input_of(layer, o, ndim, x, weight);
+  const auto function = ndim == 1 ? &conv1d : ndim == 2 ? &conv2d : &conv3d;
+  return function(in.x, weight, bias, o.stride, in.padding, o.dilation, o.groups);
+}
+
+Variable run_relu(const Module& layer, const ConvOptions& o, int ndim, const Variable& x,
+                  const Variable& added, const Variable& weight, const Variable& bias) {
+  const PaddedInput in = input_of(layer, o, ndim, x, weight);
+  if (!added.defined()) {
+    const auto function = ndim == 1 ? &conv1d_relu : ndim == 2 ? &conv2d_relu : &conv3d_relu;
+    return function(in.x, weight, bias, o.stride, in.padding, o.dilation, o.groups);
+  }
+  const auto function = ndim == 1 ? &conv1d_add_relu : ndim == 2 ? &conv2d_add_relu : &conv3d_add_relu;
+  return function(in.x, added, weight, bias, o.stride, in.padding, o.dilation, o.groups);
 }
 
 Variable run(const Module& layer, const ConvTransposeOptions& o, int ndim, const Variable& x,

@@ -59,6 +59,9 @@ std::string describe(const ConvTransposeOptions& options);
 /// @{
 Variable run(const Module& layer, const ConvOptions& options, int ndim, const Variable& x,
              const Variable& weight, const Variable& bias);
+/// With relu in the same pass, after the sum with `added` where it is defined.
+Variable run_relu(const Module& layer, const ConvOptions& options, int ndim, const Variable& x,
+                  const Variable& added, const Variable& weight, const Variable& bias);
 Variable run(const Module& layer, const ConvTransposeOptions& options, int ndim, const Variable& x,
              const Variable& weight, const Variable& bias);
 /// @}
@@ -80,6 +83,18 @@ struct ConvolutionLayer : Layer<Derived, Options> {
   /// The convolution of x (N, C, spatial...) or (C, spatial...). Throws ShapeError naming the layer.
   Variable forward(const Variable& x) const {
     return run(*this, this->o, n, x, weight, bias ? *bias : Variable());
+  }
+  /// max(conv(x), 0) in the same pass: a convolution and the ReLU that follows. Not for transposes.
+  Variable conv_relu(const Variable& x) const requires std::same_as<Options, ConvOptions> {
+    return run_relu(*this, this->o, n, x, {}, weight, bias ? *bias : Variable());
+  }
+  /// max(conv(x) + added, 0), the end of a residual block, `added` being of the result's shape; in the same
+  /// pass as `conv_relu`. Throws ValueError for an undefined `added`.
+  Variable conv_add_relu(const Variable& x,
+                         const Variable& added) const requires std::same_as<Options, ConvOptions> {
+    require<ValueError>(added.defined(), this->kind(), " '", this->full_name(),
+                        "': the added tensor is an undefined Variable");
+    return run_relu(*this, this->o, n, x, added, weight, bias ? *bias : Variable());
   }
 };
 

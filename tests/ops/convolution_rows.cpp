@@ -21,15 +21,27 @@ Results convolution(const CaseInputs& g) {
 }
 
 template <auto function>
+Results with_relu(const CaseInputs& g) {
+  return function(g[0], g[1], g.optional(2), g.shape("stride"), g.shape("padding"), g.shape("dilation"),
+                  g.integer("groups"));
+}
+
+template <auto function>
+Results with_sum(const CaseInputs& g) {
+  return function(g[0], g[1], g[2], g.optional(3), g.shape("stride"), g.shape("padding"), g.shape("dilation"),
+                  g.integer("groups"));
+}
+
+template <auto function>
 Results transposed(const CaseInputs& g) {
   return function(g[0], g[1], g.optional(2), g.shape("stride"), g.shape("padding"), g.shape("output_padding"),
                   g.integer("groups"), g.shape("dilation"));
 }
 
 template <class Run>
-OpRow row(const char* name, const Run& run) {
+OpRow row(const char* name, const Run& run, const char* family = "convolution") {
   return {.name = name,
-          .family = "convolution",
+          .family = family,
           .call = run,
           .tolerance = {.f32 = 4e-6, .reason = "a gradient of x or of the weight sums up to 162 products"}};
 }
@@ -37,6 +49,7 @@ OpRow row(const char* name, const Run& run) {
 }  // namespace
 
 std::vector<OpRow> convolution_rows() {
+  const char* const fused = "fused_convolution";
   const char* const random_shapes = "tests/tensor/ops/layers/convolution_test.cpp";
   using Conv = Variable (*)(const Variable&, const Variable&, const Variable&, const Shape&,
                             const ConvPadding&, const Shape&, int64_t);
@@ -46,6 +59,12 @@ std::vector<OpRow> convolution_rows() {
       row("conv1d", convolution<static_cast<Conv>(&conv1d)>),
       row("conv2d", convolution<static_cast<Conv>(&conv2d)>),
       row("conv3d", convolution<static_cast<Conv>(&conv3d)>),
+      row("conv1d_relu", with_relu<&conv1d_relu>, fused),
+      row("conv2d_relu", with_relu<&conv2d_relu>, fused),
+      row("conv3d_relu", with_relu<&conv3d_relu>, fused),
+      row("conv1d_add_relu", with_sum<&conv1d_add_relu>, fused),
+      row("conv2d_add_relu", with_sum<&conv2d_add_relu>, fused),
+      row("conv3d_add_relu", with_sum<&conv3d_add_relu>, fused),
       row("conv_transpose1d", transposed<static_cast<Transposed>(&conv_transpose1d)>),
       row("conv_transpose2d", transposed<static_cast<Transposed>(&conv_transpose2d)>),
       row("conv_transpose3d", transposed<static_cast<Transposed>(&conv_transpose3d)>),

@@ -47,6 +47,7 @@ FAMILIES = [
     "losses",
     "attention",
     "convolution",
+    "fused_convolution",
     "gated",
     "rotary",
     "methods",

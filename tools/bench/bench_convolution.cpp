@@ -3,6 +3,9 @@
 // with fewer of them can exceed the processor's rate.
 //
 //     build/release/bin/bench/bench_convolution --dtype bf16
+//
+// With --fused: convolutions of a VGG with bias and ReLU, and with a sum before it, in the pass that writes
+// the result and as operations of their own, in alternation.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,6 +18,7 @@
 #include "tensor/ops/creation/generator.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/elementwise/unary.h"
 #include "tensor/ops/layers/convolution.h"
 #include "tensor/threads/parallel.h"
 
@@ -76,6 +80,35 @@ void measure(DType dtype, int64_t batch) {
             << " dx, " << 1e3 * all[2] << " dw\n";
 }
 
+/// The time of bias, (sum) and ReLU in the convolution's pass, and as operations after it.
+void measure_fused(DType dtype, int64_t batch) {
+  const auto random = [dtype](const Shape& shape, bool last) {
+    return in_layout(last, ops::cast(ops::sub(rand(shape), 0.5), dtype));
+  };
+  std::cout << "channels     size  |  relu: fused  apart  ratio  |  sum, relu: fused  apart  ratio (ms)\n"
+            << std::fixed << std::setprecision(2);
+  for (const Layer& l :
+       {Layer{64, 64, 112, 3, 1, 1}, Layer{128, 128, 56, 3, 1, 1}, Layer{256, 256, 28, 3, 1, 1}}) {
+    const Tensor x = random({batch, l.in, l.size, l.size}, true), bias = random({l.out}, false),
+                 w = random({l.out, l.in, l.kernel, l.kernel}, false);
+    const ConvolutionGeometry g = ops::convolution_geometry("bench", 2, x, w, bias, 1, 1, 1, 1);
+    const Tensor added = random(g.y_shape(), true);
+    std::cout << std::setw(4) << l.in << " -> " << std::setw(3) << l.out << std::setw(6) << l.size << "  |";
+    for (const Tensor& summand : {Tensor(), added}) {
+      double fused = 1e9, apart = 1e9;
+      for (int i = 0; i < 4; ++i) {
+        fused = std::min(fused, seconds_of([&] { ops::convolution(g, x, w, bias, summand, true); }));
+        apart = std::min(apart, seconds_of([&] {
+                           const Tensor y = ops::convolution(g, x, w, bias);
+                           ops::relu(summand.defined() ? ops::add(y, summand) : y);
+                         }));
+      }
+      std::cout << std::setw(12) << 1e3 * fused << std::setw(9) << 1e3 * apart << std::setw(7)
+                << fused / apart << (summand.defined() ? "\n" : "  |");
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -83,13 +116,15 @@ int main(int argc, char** argv) {
   std::string dtype = "f32";
   int threads = 2;
   int64_t batch = 64;
+  bool fused = false;
   try {
     app.add_option("--dtype", dtype, "f32 or bf16")->check(CLI::IsMember({"f32", "bf16"}));
     app.add_option("--threads", threads, "threads")->capture_default_str();
     app.add_option("--batch-size", batch, "images")->capture_default_str();
+    app.add_flag("--fused", fused, "bias, sum and ReLU in the convolution and apart");
     app.parse(argc, argv);
     set_num_threads(threads);
-    measure(dtype == "f32" ? f32 : bf16, batch);
+    (fused ? measure_fused : measure)(dtype == "f32" ? f32 : bf16, batch);
   } catch (const CLI::ParseError& error) {
     return app.exit(error);
   } catch (const Error& error) {

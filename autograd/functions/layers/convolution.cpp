@@ -1,6 +1,7 @@
 #include "autograd/functions/layers/convolution.h"
 
 #include "autograd/autocast/operands.h"
+#include "autograd/functions/elementwise/activation.h"
 #include "autograd/functions/elementwise/broadcasting.h"
 #include "autograd/functions/view.h"
 #include "autograd/record.h"
@@ -52,6 +53,26 @@ Variable convolution(const Geometry& g, const Variable& x, const Variable& w, co
       });
 }
 
+/// y = conv(x) + added, or with `relu` max(y, 0), of which the sign is that of the result.
+Variable convolution(const Geometry& g, const Variable& x, const Variable& w, const Variable& bias,
+                     const Variable& added, bool with_relu) {
+  return record(
+      "convolution",
+      [&] { return ops::convolution(g, x.value(), w.value(), value_of(bias), value_of(added), with_relu); },
+      {x, w, bias, added},
+      saved(saved_if(w.requires_grad(), x), saved_if(x.requires_grad(), w),
+            with_relu ? SavedItem(saved_output()) : SavedItem()),
+      [g, with_relu](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+        const Variable passed = with_relu ? relu_backward(s.tensor(2), dy[0]) : dy[0];
+        Gradients gradients(4);
+        if (wanted[0]) gradients[0] = input_gradient(g, passed, s[1]);
+        if (wanted[1]) gradients[1] = weight_gradient(g, passed, s[0], 1, wanted);
+        if (wanted[2]) gradients[2] = bias_gradient(passed, 2, wanted);
+        if (wanted[3]) gradients[3] = passed;
+        return gradients;
+      });
+}
+
 Variable input_gradient(const Geometry& g, const Variable& dy, const Variable& w, const Variable& bias) {
   return record(
       "convolution_input_gradient",
@@ -83,6 +104,13 @@ Variable weight_gradient(const Geometry& g, const Variable& dy, const Variable& 
                 });
 }
 
+/// The shape of one of several images.
+Shape without_first(const Shape& shape) {
+  Shape rest;
+  for (int i = 1; i < shape.ndim(); ++i) rest.push_back(shape[i]);
+  return rest;
+}
+
 /// x as a batch of one image, where it is one image.
 Variable as_batch(const char* name, const Variable& x, int ndim) {
   require<ValueError>(x.defined(), name, ": x is an undefined Variable");
@@ -91,6 +119,27 @@ Variable as_batch(const char* name, const Variable& x, int ndim) {
 /// y in the form of x.
 Variable as_given(const Variable& y, const Variable& x, int ndim) {
   return x.ndim() == ndim + 1 ? squeeze(y, 0) : y;
+}
+
+/// conv_relu, or conv_add_relu where `added` is defined.
+Variable forward_relu(const char* name, int ndim, const Variable& x, const Variable& added,
+                      const Variable& weight, const Variable& bias, const Shape& stride,
+                      const ConvPadding& padding, const Shape& dilation, int64_t groups) {
+  if (autocast::lowers(x, weight, bias)) [[unlikely]]
+    return forward_relu(name, ndim, autocast::low(x), added.defined() ? autocast::low(added) : added,
+                        autocast::low(weight), autocast::low(bias), stride, padding, dilation, groups);
+  const Variable batch = as_batch(name, x, ndim);
+  const Geometry g = ops::convolution_geometry(name, ndim, batch.value(), weight.value(), value_of(bias),
+                                               stride, padding, dilation, groups);
+  const bool one_image = x.ndim() == ndim + 1;
+  if (added.defined()) {
+    const Shape of_batch = g.y_shape(), expected = one_image ? without_first(of_batch) : of_batch;
+    require<ShapeError>(added.shape() == expected, name, ": expected an added tensor of the result's shape ",
+                        expected, ", got ", added);
+  }
+  return as_given(
+      convolution(g, batch, weight, bias, added.defined() && one_image ? unsqueeze(added, 0) : added, true),
+      x, ndim);
 }
 
 Variable forward(const char* name, int ndim, const Variable& x, const Variable& weight, const Variable& bias,
@@ -132,16 +181,28 @@ Variable fold_windows(const Geometry& g, const Variable& columns) {
 
 }  // namespace
 
-#define TESSERA_CONVOLUTION(n)                                                                              \
-  Variable conv##n##d(const Variable& x, const Variable& weight, const Variable& bias, const Shape& stride, \
-                      const ConvPadding& padding, const Shape& dilation, int64_t groups) {                  \
-    return forward("conv" #n "d", n, x, weight, bias, stride, padding, dilation, groups);                   \
-  }                                                                                                         \
-  Variable conv_transpose##n##d(const Variable& x, const Variable& weight, const Variable& bias,            \
-                                const Shape& stride, const Shape& padding, const Shape& output_padding,     \
-                                int64_t groups, const Shape& dilation) {                                    \
-    return transposed("conv_transpose" #n "d", n, x, weight, bias, stride, padding, output_padding, groups, \
-                      dilation);                                                                            \
+#define TESSERA_CONVOLUTION(n)                                                                               \
+  Variable conv##n##d(const Variable& x, const Variable& weight, const Variable& bias, const Shape& stride,  \
+                      const ConvPadding& padding, const Shape& dilation, int64_t groups) {                   \
+    return forward("conv" #n "d", n, x, weight, bias, stride, padding, dilation, groups);                    \
+  }                                                                                                          \
+  Variable conv##n##d_relu(const Variable& x, const Variable& weight, const Variable& bias,                  \
+                           const Shape& stride, const ConvPadding& padding, const Shape& dilation,           \
+                           int64_t groups) {                                                                 \
+    return forward_relu("conv" #n "d_relu", n, x, {}, weight, bias, stride, padding, dilation, groups);      \
+  }                                                                                                          \
+  Variable conv##n##d_add_relu(const Variable& x, const Variable& added, const Variable& weight,             \
+                               const Variable& bias, const Shape& stride, const ConvPadding& padding,        \
+                               const Shape& dilation, int64_t groups) {                                      \
+    require<ValueError>(added.defined(), "conv" #n "d_add_relu: the added tensor is an undefined Variable"); \
+    return forward_relu("conv" #n "d_add_relu", n, x, added, weight, bias, stride, padding, dilation,        \
+                        groups);                                                                             \
+  }                                                                                                          \
+  Variable conv_transpose##n##d(const Variable& x, const Variable& weight, const Variable& bias,             \
+                                const Shape& stride, const Shape& padding, const Shape& output_padding,      \
+                                int64_t groups, const Shape& dilation) {                                     \
+    return transposed("conv_transpose" #n "d", n, x, weight, bias, stride, padding, output_padding, groups,  \
+                      dilation);                                                                             \
   }
 TESSERA_CONVOLUTION(1)
 TESSERA_CONVOLUTION(2)

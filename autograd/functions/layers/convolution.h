@@ -20,6 +20,34 @@ Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias 
                 const ConvPadding& padding = {}, const Shape& dilation = 1, int64_t groups = 1);
 /// @}
 
+/// max(conv(...), 0) in the pass that writes the convolution, for networks without a norm in between. Saves
+/// x, weight and the result, of which backward reads the sign.
+/// @{
+Variable conv1d_relu(const Variable& x, const Variable& weight, const Variable& bias = {},
+                     const Shape& stride = 1, const ConvPadding& padding = {}, const Shape& dilation = 1,
+                     int64_t groups = 1);
+Variable conv2d_relu(const Variable& x, const Variable& weight, const Variable& bias = {},
+                     const Shape& stride = 1, const ConvPadding& padding = {}, const Shape& dilation = 1,
+                     int64_t groups = 1);
+Variable conv3d_relu(const Variable& x, const Variable& weight, const Variable& bias = {},
+                     const Shape& stride = 1, const ConvPadding& padding = {}, const Shape& dilation = 1,
+                     int64_t groups = 1);
+/// @}
+/// max(conv(...) + added, 0) in the same pass: the end of a residual block, `added` being of the result's
+/// shape and dtype. Its gradient is that of the result where this is above 0. Throw ShapeError for another
+/// shape.
+/// @{
+Variable conv1d_add_relu(const Variable& x, const Variable& added, const Variable& weight,
+                         const Variable& bias = {}, const Shape& stride = 1, const ConvPadding& padding = {},
+                         const Shape& dilation = 1, int64_t groups = 1);
+Variable conv2d_add_relu(const Variable& x, const Variable& added, const Variable& weight,
+                         const Variable& bias = {}, const Shape& stride = 1, const ConvPadding& padding = {},
+                         const Shape& dilation = 1, int64_t groups = 1);
+Variable conv3d_add_relu(const Variable& x, const Variable& added, const Variable& weight,
+                         const Variable& bias = {}, const Shape& stride = 1, const ConvPadding& padding = {},
+                         const Shape& dilation = 1, int64_t groups = 1);
+/// @}
+
 /// The transposes: x (N, C_in, ...) or (C_in, ...), weight (C_in, C_out / groups, ...), bias (C_out) or
 /// undefined.
 /// @{

@@ -105,6 +105,29 @@ void fill_bias(const OutputBlock<T>& block, const T* bias, int64_t channels, int
     for (int64_t c = 0; c < channels; ++c) std::fill_n(block.data + c * block.leading, positions, bias[c]);
 }
 
+/// block = added, another one in its form, or `block` itself, plus the bias of each channel unless it is
+/// null.
+template <class T>
+void fill_added(const OutputBlock<T>& block, const OutputBlock<T>& added, const T* bias, int64_t channels,
+                int64_t positions) {
+  const int64_t rows = block.transposed ? positions : channels, columns = channels + positions - rows;
+  for (int64_t i = 0; i < rows; ++i) {
+    T* const to = block.data + i * block.leading;
+    const T* const from = added.data + i * added.leading;
+    for (int64_t j = 0; j < columns; ++j) to[j] = from[j] + (bias ? bias[block.transposed ? j : i] : T(0));
+  }
+}
+
+/// Values below 0 become 0; NaN stays.
+template <class T>
+void relu_in_place(const OutputBlock<T>& block, int64_t channels, int64_t positions) {
+  const int64_t rows = block.transposed ? positions : channels, columns = channels + positions - rows;
+  for (int64_t i = 0; i < rows; ++i) {
+    T* const row = block.data + i * block.leading;
+    for (int64_t j = 0; j < columns; ++j) row[j] = row[j] < T(0) ? T(0) : row[j];
+  }
+}
+
 /// block (channels, positions) = weight (channels, rows) columns (rows, positions).
 template <class T>
 Gemm<T> block_product(const OutputBlock<T>& block, const T* weight, const T* columns, int64_t channels,
@@ -132,14 +155,14 @@ Gemm<T> block_product(const OutputBlock<T>& block, const T* weight, const T* col
 
 template <class T>
 void forward(const ConvolutionGeometry& g, const Tensor& x, const Tensor& weight, const Tensor& bias,
-             const Tensor& y) {
+             const Tensor& added, bool relu, const Tensor& y) {
   const int64_t all = g.batch * g.positions(), rows = g.rows(), channels = g.group_out();
   const int64_t width = block_width(g, rows), blocks = divided_up(all, width);
-  const OutputBlocks<T> outputs(g, y);
+  const OutputBlocks<T> outputs(g, y), summands(g, added.defined() ? added : y);
   const ImageStrides strides = image_strides(x);
   const T* const input = static_cast<const T*>(x.raw_data());
   const T* const weights = static_cast<const T*>(weight.raw_data());
-  const T* const added = bias.defined() ? static_cast<const T*>(bias.raw_data()) : nullptr;
+  const T* const of_channels = bias.defined() ? static_cast<const T*>(bias.raw_data()) : nullptr;
   const auto gemm = gemm_of<T>();
   parallel_for(
       g.groups * blocks, 1 + (1 << 17) / (width * rows * channels + 1), [&](int64_t begin, int64_t end) {
@@ -152,9 +175,15 @@ void forward(const ConvolutionGeometry& g, const Tensor& x, const Tensor& weight
           const bool split = outputs.is_split(position, positions);
           const OutputBlock<T> block =
               split ? OutputBlock<T>{tile.get(), positions, false} : outputs.block(group, position);
-          if (added) fill_bias(block, added + group * channels, channels, positions);
+          const T* const own = of_channels ? of_channels + group * channels : nullptr;
+          if (added.defined())
+            fill_added(block, summands.read(group, position, positions, tile.get()), own, channels,
+                       positions);
+          else if (own)
+            fill_bias(block, own, channels, positions);
           gemm(block_product(block, weights + group * channels * rows, columns.get(), channels, positions,
-                             rows, added != nullptr));
+                             rows, own || added.defined()));
+          if (relu) relu_in_place(block, channels, positions);
           if (split)
             outputs.for_each_image(group, position, positions, tile.get(),
                                    [](T* to, const T* from, int64_t count) { std::copy_n(from, count, to); });
@@ -288,9 +317,9 @@ void weight_gradient(const ConvolutionGeometry& g, const Tensor& dy, const Tenso
 }  // namespace
 
 void convolve_columns(const ConvolutionGeometry& g, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                      const Tensor& y) {
-  if (y.dtype() == f64) return forward<double>(g, x, weight, bias, y);
-  forward<float>(g, x, weight, bias, y);
+                      const Tensor& added, bool relu, const Tensor& y) {
+  if (y.dtype() == f64) return forward<double>(g, x, weight, bias, added, relu, y);
+  forward<float>(g, x, weight, bias, added, relu, y);
 }
 
 void convolve_columns_input(const ConvolutionGeometry& g, const Tensor& dy, const Tensor& weight,

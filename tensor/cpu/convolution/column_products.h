@@ -9,9 +9,10 @@
 /// number of threads.
 namespace tessera::kernels::cpu {
 
-/// y = weight * x, plus `bias` (C_out) where it is defined.
+/// y = weight * x, plus `bias` (C_out) and `added` (like y) where they are defined; then, with `relu`, at
+/// least 0.
 void convolve_columns(const ConvolutionGeometry& g, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                      const Tensor& y);
+                      const Tensor& added, bool relu, const Tensor& y);
 
 /// dx, from the gradient of y.
 void convolve_columns_input(const ConvolutionGeometry& g, const Tensor& dy, const Tensor& weight,

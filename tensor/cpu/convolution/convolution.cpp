@@ -64,22 +64,23 @@ void channels_last_weight_gradient(const ConvolutionGeometry& g, const Tensor& d
 }  // namespace
 
 void convolution(const ConvolutionGeometry& g, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                 const Tensor& y) {
+                 const Tensor& added, bool relu, const Tensor& y) {
   if (channels_innermost_kernels(g, x, y)) {
     const Tensor w = widened(weight), b = widened(bias);
     if (y.is_meta()) return;
-    return (winograd_takes(g) ? winograd : convolve_rows)(g, x, w, b, y);
+    return (winograd_takes(g) ? winograd : convolve_rows)(g, x, w, b, added, relu, y);
   }
   if (!is_half_type(y)) {
-    if (!y.is_meta()) convolve_columns(g, x, weight, bias, y);
+    if (!y.is_meta()) convolve_columns(g, x, weight, bias, added, relu, y);
     return;
   }
   const Tensor w = widened(weight), b = widened(bias);
   for_image_chunks(g, [&](const ConvolutionGeometry& part, int64_t first) {
     const Tensor rounded = y.narrow(0, first, part.batch), wide = f32_like(rounded);
     const Tensor from = widened(x.narrow(0, first, part.batch));
+    const Tensor summand = added.defined() ? widened(added.narrow(0, first, part.batch)) : added;
     if (y.is_meta()) return;
-    convolve_columns(part, from, w, b, wide);
+    convolve_columns(part, from, w, b, summand, relu, wide);
     convert(wide, rounded);
   });
 }

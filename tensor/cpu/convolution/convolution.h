@@ -8,9 +8,10 @@
 /// is 0. The path is a function of the geometry, the dtype, the processor and `set_matmul_backend`.
 namespace tessera::kernels::cpu {
 
-/// y = weight * x, plus `bias` (C_out) where it is defined.
+/// y = weight * x, plus `bias` (C_out) and `added` (like y) where they are defined; then, with `relu`, at
+/// least 0.
 void convolution(const ConvolutionGeometry& g, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                 const Tensor& y);
+                 const Tensor& added, bool relu, const Tensor& y);
 
 /// dx, from the gradient of y.
 void convolution_input_gradient(const ConvolutionGeometry& g, const Tensor& dy, const Tensor& weight,

@@ -129,8 +129,33 @@ void pack_by_input(const Geometry& g, const float* weight, float* panels) {
   });
 }
 
+/// What a product is added to: rows (count, outs) of the bias of each channel and of `added`, not both null.
 template <class T>
-void forward(const Geometry& g, const T* x, const float* weight, const float* bias, T* y) {
+void begin_sums(const float* bias, const T* added, int64_t count, int64_t outs, float* sums) {
+  if (!added) {
+    for (int64_t p = 0; p < count; ++p) std::copy_n(bias, outs, sums + p * outs);
+    return;
+  }
+  widen_contiguous(added, count * outs, sums);
+  for (int64_t p = 0; bias && p < count; ++p) {
+    float* const row = sums + p * outs;
+    TESSERA_INDEPENDENT_ITERATIONS
+    for (int64_t o = 0; o < outs; ++o) row[o] += bias[o];
+  }
+}
+
+/// Values below 0 in `columns` columns of rows that are `row` apart become 0; NaN stays.
+void relu_in_place(float* values, int64_t count, int64_t columns, int64_t row) {
+  for (int64_t p = 0; p < count; ++p) {
+    float* const at = values + p * row;
+    TESSERA_INDEPENDENT_ITERATIONS
+    for (int64_t i = 0; i < columns; ++i) at[i] = at[i] < 0.0f ? 0.0f : at[i];
+  }
+}
+
+template <class T>
+void forward(const Geometry& g, const T* x, const float* weight, const float* bias, const T* added, bool relu,
+             T* y) {
   const int64_t rows = g.rows(), all = g.batch * g.positions(), width = block_positions(rows);
   const int64_t outs = g.out_channels, blocks = divided_up(outs, panel);
   const Scratch<float> panels(blocks * rows * panel + vector_elements<float>);
@@ -146,19 +171,24 @@ void forward(const Geometry& g, const T* x, const float* weight, const float* bi
         result = y + first * outs;
       else
         result = wide.get();
-      for (int64_t p = 0; bias && p < count; ++p) std::copy_n(bias, outs, result + p * outs);
-      for (int64_t b = 0; b < blocks; ++b) TESSERA_PER_ISA(resident_product_f32)
-      ({.m = count,
-        .n = std::min(panel, outs - b * panel),
-        .k = rows,
-        .a = block.get(),
-        .row = rows,
-        .step = 1,
-        .b = panels.get() + b * rows * panel,
-        .ldb = panel,
-        .c = result + b * panel,
-        .ldc = outs,
-        .accumulate = bias != nullptr});
+      const bool accumulate = bias || added;
+      if (accumulate) begin_sums(bias, added ? added + first * outs : nullptr, count, outs, result);
+      for (int64_t b = 0; b < blocks; ++b) {
+        const int64_t columns = std::min(panel, outs - b * panel);
+        TESSERA_PER_ISA(resident_product_f32)
+        ({.m = count,
+          .n = columns,
+          .k = rows,
+          .a = block.get(),
+          .row = rows,
+          .step = 1,
+          .b = panels.get() + b * rows * panel,
+          .ldb = panel,
+          .c = result + b * panel,
+          .ldc = outs,
+          .accumulate = accumulate});
+        if (relu) relu_in_place(result + b * panel, count, columns, outs);  // in the first-level cache
+      }
       if constexpr (!is_f32<T>) narrow_contiguous(result, count * outs, y + first * outs);
     }
   });
@@ -272,10 +302,13 @@ T* data_of(const Tensor& x) {
 }  // namespace
 
 void convolve_rows(const Geometry& g, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                   const Tensor& y) {
+                   const Tensor& added, bool relu, const Tensor& y) {
   const float *w = data_of<float>(weight), *b = bias.defined() ? data_of<float>(bias) : nullptr;
-  if (x.dtype() == f32) return forward(g, data_of<float>(x), w, b, data_of<float>(y));
-  forward(g, data_of<bfloat16>(x), w, b, data_of<bfloat16>(y));
+  const auto run = [&]<class T>(T* result) {
+    forward<T>(g, data_of<T>(x), w, b, added.defined() ? data_of<T>(added) : nullptr, relu, result);
+  };
+  if (x.dtype() == f32) return run(data_of<float>(y));
+  run(data_of<bfloat16>(y));
 }
 
 void convolve_rows_input(const Geometry& g, const Tensor& dy, const Tensor& weight, const Tensor& dx) {

@@ -9,9 +9,10 @@
 /// the geometry alone, so results do not depend on the number of threads.
 namespace tessera::kernels::cpu {
 
-/// y = weight * x, plus `bias` (C_out, f32) where it is defined.
+/// y = weight * x, plus `bias` (C_out, f32) and `added` (like y) where they are defined; then, with `relu`,
+/// at least 0.
 void convolve_rows(const ConvolutionGeometry& g, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                   const Tensor& y);
+                   const Tensor& added, bool relu, const Tensor& y);
 
 /// dx, from the gradient of y.
 void convolve_rows_input(const ConvolutionGeometry& g, const Tensor& dy, const Tensor& weight,

@@ -20,6 +20,7 @@ struct Problem {
   Plane from;             ///< what is read
   int64_t height, width;  ///< of what is written
   bool mirrored;
+  bool relu = false;  ///< whether results below 0 become 0
 };
 
 /// The weight (O, C, 3, 3) as u (36, in, block) of the result's channels [first, first + count).
@@ -54,11 +55,12 @@ template <class T>
 class Convolution {
  public:
   Convolution(const Problem& p, const WeightBlocks& weights, int64_t images, const T* x, const float* bias,
-              T* y)
+              const T* added, T* y)
       : p_(p),
         weights_(weights),
         x_(x),
         bias_(bias),
+        added_(added),
         y_(y),
         grid_(images, p.height, p.width),
         blocks_(divided_up(p.out, block_channels)),
@@ -158,8 +160,12 @@ class Convolution {
     for (int64_t t = 0; t < count; ++t) {
       const auto pixels = pixels_of<winograd_outputs>(grid_, target, first + t, y_, p_.out, channel,
                                                       static_cast<T*>(nullptr));
+      std::array<const T*, winograd_outputs * winograd_outputs> added{};
+      if (added_)
+        added = pixels_of<winograd_outputs>(grid_, target, first + t, added_, p_.out, channel,
+                                            static_cast<const T*>(nullptr));
       tile_maps<T>().output(m + t * block_channels, m_step, channels, bias_ ? bias_ + channel : nullptr,
-                            pixels.data());
+                            added_ ? added.data() : nullptr, p_.relu, pixels.data());
     }
   }
 
@@ -169,6 +175,7 @@ class Convolution {
   const WeightBlocks& weights_;
   const T* x_;
   const float* bias_;
+  const T* added_;
   T* y_;
   TileGrid grid_;
   int64_t blocks_, u_step_;
@@ -192,17 +199,18 @@ bool winograd_takes(const ConvolutionGeometry& g) {
 }
 
 void winograd(const ConvolutionGeometry& g, const Tensor& x, const Tensor& weight, const Tensor& bias,
-              const Tensor& y) {
+              const Tensor& added, bool relu, const Tensor& y) {
   with_type(x, [&]<class T>(T*) {
     const Problem problem{.in = g.in_channels,
                           .out = g.out_channels,
                           .from = {g.in[1], g.in[2], g.padding[1]},
                           .height = g.out[1],
                           .width = g.out[2],
-                          .mirrored = false};
+                          .mirrored = false,
+                          .relu = relu};
     const WeightBlocks weights{g, data_of<float>(weight), false};
     Convolution<T>(problem, weights, g.batch, data_of<T>(x), bias.defined() ? data_of<float>(bias) : nullptr,
-                   data_of<T>(y))
+                   added.defined() ? data_of<T>(added) : nullptr, data_of<T>(y))
         .run();
   });
 }
@@ -216,7 +224,7 @@ void winograd_input(const ConvolutionGeometry& g, const Tensor& dy, const Tensor
                           .width = g.in[2],
                           .mirrored = true};
     const WeightBlocks weights{g, data_of<float>(weight), true};
-    Convolution<T>(problem, weights, g.batch, data_of<T>(dy), nullptr, data_of<T>(dx)).run();
+    Convolution<T>(problem, weights, g.batch, data_of<T>(dy), nullptr, nullptr, data_of<T>(dx)).run();
   });
 }
 

@@ -12,9 +12,10 @@ namespace tessera::kernels::cpu {
 /// and channels that fill registers.
 bool winograd_takes(const ConvolutionGeometry& g);
 
-/// y = weight * x, plus `bias` (C_out, f32) where it is defined.
+/// y = weight * x, plus `bias` (C_out, f32) and `added` (like y) where they are defined; then, with `relu`,
+/// at least 0.
 void winograd(const ConvolutionGeometry& g, const Tensor& x, const Tensor& weight, const Tensor& bias,
-              const Tensor& y);
+              const Tensor& added, bool relu, const Tensor& y);
 
 /// dx, from the gradient of y.
 void winograd_input(const ConvolutionGeometry& g, const Tensor& dy, const Tensor& weight, const Tensor& dx);

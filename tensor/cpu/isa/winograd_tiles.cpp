@@ -136,12 +136,17 @@ void from_pixels(const T* const* pixels, int64_t channels, float* v, int64_t ste
 }
 
 template <class T>
-void output(const float* m, int64_t step, int64_t channels, const float* bias, T* const* pixels) {
+void output(const float* m, int64_t step, int64_t channels, const float* bias, const T* const* added,
+            bool relu, T* const* pixels) {
   for (int64_t c = 0; c < channels; c += lanes) {
-    const V added = bias ? load_values(bias + c) : V{};
+    const V of_channel = bias ? load_values(bias + c) : V{};
     map_square<Output>([&](int i) { return load_values(m + i * step + c); },
                        [&](int i, const V& value) {
-                         if (pixels[i]) store_values(pixels[i] + c, bias ? value + added : value);
+                         if (!pixels[i]) return;
+                         V y = bias ? value + of_channel : value;
+                         if (added) y += load_values(added[i] + c);
+                         if (relu) y = y < 0.0f ? V{} : y;  // keeps NaN
+                         store_values(pixels[i] + c, y);
                        });
   }
 }

@@ -22,8 +22,10 @@ template <class T>
 struct WinogradTiles {
   /// v = B^T x B of 6 x 6 pixels, row-major.
   void (*input)(const T* const* pixels, int64_t channels, float* v, int64_t step);
-  /// y = A^T m A, plus `bias` unless it is null, into 4 x 4 pixels; null ones are left out.
-  void (*output)(const float* m, int64_t step, int64_t channels, const float* bias, T* const* pixels);
+  /// y = A^T m A, plus `bias` and the pixels `added` unless they are null, and then, with `relu`, at least 0,
+  /// into 4 x 4 pixels; null ones are left out.
+  void (*output)(const float* m, int64_t step, int64_t channels, const float* bias, const T* const* added,
+                 bool relu, T* const* pixels);
   /// d = A dy A^T of 4 x 4 pixels: the transpose of `output`.
   void (*output_gradient)(const T* const* pixels, int64_t channels, float* d, int64_t step);
 };

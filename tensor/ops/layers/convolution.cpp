@@ -5,6 +5,7 @@
 #include "tensor/cpu/convolution/convolution.h"
 #include "tensor/cpu/convolution/windows.h"
 #include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/unary.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 #include "tensor/profile/cost.h"
@@ -15,7 +16,7 @@ namespace {
 using Geometry = ConvolutionGeometry;
 
 constexpr Kernel<void(const Geometry&, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                      const Tensor& y)>
+                      const Tensor& added, bool relu, const Tensor& y)>
     forward_kernel{"convolution", &kernels::cpu::convolution, nullptr,
                    batched::one_by_one<&kernels::cpu::convolution>};
 constexpr Kernel<void(const Geometry&, const Tensor& dy, const Tensor& weight, const Tensor& dx)>
@@ -43,8 +44,10 @@ Tensor dense(const Tensor& dy) {
   return dy.is_contiguous() || is_channels_last(dy) ? dy : dy.contiguous();
 }
 
-Device device_of(const char* name, const Tensor& a, const Tensor& b, const Tensor& bias) {
-  return bias.defined() ? common_device(name, {&a, &b, &bias}) : common_device(name, {&a, &b});
+Device device_of(const char* name, const Tensor& a, const Tensor& b, const Tensor& bias,
+                 const Tensor& added = {}) {
+  const Tensor &c = bias.defined() ? bias : a, &d = added.defined() ? added : a;
+  return common_device(name, {&a, &b, &c, &d});
 }
 
 void check_shape(const char* name, const char* what, const Tensor& tensor, const Shape& expected) {
@@ -80,24 +83,32 @@ Tensor transposed(const char* name, int ndim, const Tensor& x, const Tensor& wei
 
 }  // namespace
 
-Tensor convolution(const Geometry& g, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const Device device = device_of("convolution", x, weight, bias);
+Tensor convolution(const Geometry& g, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   const Tensor& added, bool with_relu) {
+  const Device device = device_of("convolution", x, weight, bias, added);
   require_same_dtype("convolution", {&x, &weight});
   check_shape("convolution", "x", x, g.x_shape());
   check_shape("convolution", "a weight", weight, g.weight_shape());
+  if (added.defined()) {
+    require_same_dtype("convolution", {&x, &added});
+    check_shape("convolution", "an added tensor", added, g.y_shape());
+  }
   const Tensor y = empty_in_layout(is_channels_last(x), g.y_shape(), x.dtype(), device);
   count_flops(2 * g.multiply_adds());
   if (y.numel() == 0) return y;
+  const Tensor summand = added.defined() ? in_layout(is_channels_last(y), added) : added;
   if (device.is_meta()) {  // a plan counts what the kernel allocates
-    kernels::cpu::convolution(g, x, weight, bias, y);
+    kernels::cpu::convolution(g, x, weight, bias, summand, with_relu, y);
     return y;
   }
   if (x.numel() == 0) {
     y.zero();
     add_bias(y, bias);
-  } else {
-    forward_kernel(device, g, x, weight.contiguous(), bias.defined() ? bias.contiguous() : bias, y);
+    if (added.defined()) add_(y, added);
+    return with_relu ? relu(y) : y;
   }
+  forward_kernel(device, g, x, weight.contiguous(), bias.defined() ? bias.contiguous() : bias, summand,
+                 with_relu, y);
   return y;
 }
 

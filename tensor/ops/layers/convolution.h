@@ -62,12 +62,13 @@ ConvolutionGeometry fold_geometry(const Tensor& columns, const Shape& output_siz
                                   const Shape& dilation, const Shape& padding, const Shape& stride);
 /// @}
 
-/// The convolution of a geometry: x (N, C_in, ...), weight and bias to y; and the columns of x's windows.
-/// @{
+/// The convolution of a geometry: x (N, C_in, ...), weight and bias to y. `added`, of y's shape and x's
+/// dtype, is added to it, and with `relu` values below 0 then become 0, while y is written: in the same pass,
+/// with one rounding. Throws ShapeError, DTypeError and DeviceError for operands that do not fit.
 Tensor convolution(const ConvolutionGeometry& geometry, const Tensor& x, const Tensor& weight,
-                   const Tensor& bias = {});
+                   const Tensor& bias = {}, const Tensor& added = {}, bool relu = false);
+/// The columns of x's windows.
 Tensor unfold_windows(const ConvolutionGeometry& geometry, const Tensor& x);
-/// @}
 /// The transposes: from the gradient of y, or of columns, that of x. `bias` (C_in or undefined) is added.
 /// @{
 Tensor convolution_input_backward(const ConvolutionGeometry& geometry, const Tensor& dy, const Tensor& weight,

@@ -137,6 +137,17 @@ const Row rows[] = {
        return conv1d(x, reshape(narrow(w, 0, 0, 3), {2, 3, 2}), narrow(c, 0, 0, 2), 1, 1);
      }},
     {"convolution, shared input", [](V x, V w, V) { return conv1d(w, reshape(x, {1, 4, 3})); }},
+    {"convolution with relu", [](V x, V w, V c) {
+       return conv1d_relu(x, reshape(narrow(w, 0, 0, 3), {2, 3, 2}), narrow(c, 0, 0, 2), 1, 1);
+     }},
+    {"convolution with a shared sum and relu", [](V x, V w, V c) {
+       const Variable added = narrow(narrow(w, 0, 0, 2), 1, 0, 3);
+       return conv1d_add_relu(x, added, reshape(narrow(w, 0, 0, 3), {2, 3, 2}), narrow(c, 0, 0, 2));
+     }},
+    {"shared convolution with a sum and relu", [](V x, V w, V) {
+       const Variable added = narrow(narrow(x, 0, 0, 1), 1, 0, 2);
+       return conv1d_add_relu(w, added, reshape(narrow(w, 0, 0, 3), {1, 4, 3}));
+     }},
     {"transposed convolution", [](V x, V w, V c) { return conv_transpose1d(w, reshape(x, {4, 1, 3}), narrow(c, 0, 0, 1), 2); }},
     {"unfold, fold", [](V x, V, V) { return fold(unfold(unsqueeze(x, 0), 2) * 2.0, {3, 4}, 2); }},
     {"cumsum and sort", [](V x, V, V) { return cumsum(x, 0) + sort(x, 1).values * x; }},

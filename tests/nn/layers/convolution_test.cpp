@@ -5,11 +5,13 @@
 #include <cmath>
 
 #include "autograd/autocast/autocast.h"
+#include "autograd/functions/elementwise/activation.h"
 #include "autograd/functions/reduction.h"
 #include "nn/clone.h"
 #include "nn/layers/containers.h"
 #include "nn/materialize.h"
 #include "nn/summary.h"
+#include "tensor/memory/account.h"
 
 using namespace tessera;
 
@@ -123,6 +125,63 @@ TEST_CASE("convolution layers: gradients reach weight, bias and input; clones, s
   CHECK(to_string(summary).find("2 -> 3, kernel (3,), padding (1,)") != std::string::npos);
   const AutocastScope autocast(bf16);
   CHECK(layer(x).dtype() == bf16);
+}
+
+TEST_CASE("convolution layers: conv_relu and conv_add_relu equal the layer, a sum and relu, with gradients") {
+  for (const PaddingMode mode : {PaddingMode::zeros, PaddingMode::replicate})
+    for (const bool sum_before : {false, true}) {
+      nn::Conv2d layer(
+          {.in_channels = 2, .out_channels = 3, .kernel_size = 3, .padding = 1, .padding_mode = mode});
+      materialized(layer);
+      const Variable x = Variable::leaf(waves({2, 2, 4, 4})), added = Variable::leaf(waves({2, 3, 4, 4}));
+      const auto run = [&](bool fused) {
+        const Variable y = fused ? sum_before ? layer.conv_add_relu(x, added) : layer.conv_relu(x)
+                                 : relu(sum_before ? layer(x) + added : layer(x));
+        sum(y * y).backward();
+        std::vector<std::vector<double>> all{values_of(y)};
+        for (const Variable* leaf : {&x, &added, static_cast<const Variable*>(&layer.weight),
+                                     static_cast<const Variable*>(layer.bias)}) {
+          if (leaf->grad().defined()) all.push_back(values_of(leaf->grad()));
+          leaf->set_grad({});
+        }
+        return all;
+      };
+      const auto fused = run(true), expected = run(false);
+      REQUIRE(fused.size() == (sum_before ? 5 : 4));
+      REQUIRE(expected.size() == fused.size());
+      for (size_t i = 0; i < fused.size(); ++i) {
+        REQUIRE(fused[i].size() == expected[i].size());
+        for (size_t j = 0; j < fused[i].size(); ++j)
+          CHECK(fused[i][j] == doctest::Approx(expected[i][j]).epsilon(1e-5));
+      }
+    }
+  nn::Sequential net{nn::Conv2d(2, 4, 3)};
+  nn::materialize(net, cpu(), 1);
+  const auto& layer = dynamic_cast<const nn::Conv2d&>(net.children()[0]);
+  CHECK_THROWS_WITH_AS(layer.conv_add_relu(waves({1, 2, 4, 4}), waves({1, 4, 4, 4})),
+                       doctest::Contains("conv2d_add_relu: expected an added tensor of the result's shape"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(layer.conv_add_relu(waves({1, 2, 4, 4}), {}),
+                       doctest::Contains("Conv2d '0': the added tensor is an undefined Variable"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(layer.conv_relu(waves({1, 3, 4, 4})), doctest::Contains("Conv2d '0': input has 3"),
+                       ShapeError);
+}
+
+TEST_CASE("convolution layers: conv_relu takes fewer bytes than relu of the layer, and as many on meta") {
+  const auto peak_bytes = [](bool fused, bool planned) {
+    nn::Conv2d first({.in_channels = 16, .out_channels = 32, .kernel_size = 3, .padding = 1});
+    nn::Conv2d second({.in_channels = 32, .out_channels = 32, .kernel_size = 3, .padding = 1});
+    if (!planned) materialized(first), materialized(second);
+    const Variable x(Tensor::empty({4, 16, 32, 32}, f32, planned ? meta() : cpu()));
+    const auto account = make_intrusive<MemoryAccount>(), plan = make_intrusive<MemoryAccount>();
+    const AccountScope counting(account);
+    const MetaAccountScope planning(plan);
+    sum(fused ? second.conv_relu(first.conv_relu(x)) : relu(second(relu(first(x))))).backward();
+    return account->total().peak + plan->total().peak;
+  };
+  CHECK(peak_bytes(true, false) < peak_bytes(false, false));
+  CHECK(peak_bytes(true, true) == peak_bytes(true, false));
 }
 
 TEST_CASE("convolution layers: errors name the layer") {
