@@ -142,7 +142,7 @@ class DeviceAllocator {
 
 std::array<DeviceAllocator*, max_devices> allocators{};
 
-/// What is cached goes back when the process ends, so that a leak is told from a cache.
+/// What is cached goes back when the process ends, so that a leak is distinguished from a cache.
 void empty_at_exit() {
   for (DeviceAllocator* allocator : allocators)
     if (allocator != nullptr) allocator->empty();

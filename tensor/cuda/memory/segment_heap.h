@@ -25,7 +25,7 @@ struct Block {
 /// with free neighbours when given back. Segments come from a function, so that tests need no device.
 /// Requests up to 1 MiB are cut from segments of 2 MiB, so that small blocks do not break up large ones; up
 /// to 10 MiB from segments of 20 MiB; larger ones have segments of their own, rounded to 2 MiB. (The sizes
-/// are those of PyTorch's allocator, whose experience they carry.) Not thread-safe.
+/// are those of PyTorch's allocator, made by its experience.) Not thread-safe.
 class SegmentHeap {
  public:
   /// Takes a segment of that size from the device; null where there is none. And gives one back.

@@ -1,8 +1,8 @@
-// A result's elements are shared by the threads of a row (at most a block), whose values are combined in a
-// tree of fixed shape; long results are cut into segments, whose values are combined in order by a second
-// kernel. Where results are neighbours in memory, threads take a result each instead, so that loads are
-// coalesced either way. Sums are kept in the type that elements are computed in, for at most `longest_run`
-// elements, and in f64 after that.
+// A result's elements are shared by the threads of a row (at most a block), of which the values are combined
+// in a tree of fixed shape; long results are cut into segments, of which the values are combined in order by
+// a second kernel. Where results are neighbours in memory, threads take a result each instead, so that loads
+// are coalesced either way. Sums are kept in the type that elements are computed in, for at most
+// `longest_run` elements, and in f64 after that.
 #include "tensor/cuda/reduction/reduction.h"
 
 #include <algorithm>

@@ -178,7 +178,7 @@ TEST_CASE("cuda: what a device has not is an error that says so") {
         std::string::npos);
 }
 
-TEST_CASE("cuda: events order streams, and tell when work has ended") {
+TEST_CASE("cuda: events order streams, and say when work has ended") {
   const Device device = test_device();
   const Stream stream(device);
   Tensor x = ops::full({1 << 12}, 1.0, f32, device);

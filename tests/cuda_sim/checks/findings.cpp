@@ -32,7 +32,7 @@ TEST_CASE("findings: one per check and instruction, counted") {
   CHECK(findings.all().empty());
 }
 
-TEST_CASE("findings: calls of the runtime are told apart by their text") {
+TEST_CASE("findings: calls of the runtime are distinguished by their text") {
   Findings findings;
   findings.prints = false;
   findings.add(Check::leak, "100 bytes", {});

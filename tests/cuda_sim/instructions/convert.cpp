@@ -114,7 +114,7 @@ void check_to_float() {
               [way = direction](S x) { return rounded<F>(x, way); }, integers<S>(rows, 4)) == 0);
 }
 
-/// An integer as a double; beyond 53 bits the last one tells of the rest.
+/// An integer as a double; beyond 53 bits the last one shows the rest.
 double to_odd(Wide x) {
   return sum_to_odd(static_cast<double>(x >> 32) * 0x1p32, static_cast<double>(static_cast<uint32_t>(x)));
 }

@@ -63,7 +63,7 @@ void check(const std::string& instruction, Mode mode, Exact exact, const std::ve
             operands...) == 0);
 }
 
-/// Finite operands whose result is no exact zero.
+/// Finite operands of which the result is no exact zero.
 template <class T, class Keep>
 std::array<std::vector<T>, 3> operands(Keep keep) {
   const auto a = floats<T>(rows, 1), b = floats<T>(rows, 2), c = floats<T>(rows, 3);

@@ -1,4 +1,4 @@
-// Small floating-point formats, told by their values: rounding is a search among all numbers of the format.
+// Small floating-point formats, given by their values: rounding is a search among all numbers of the format.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ inline uint32_t round_to(const SmallFormat& format, double x, Direction directio
   if (std::isnan(x)) return format.nan;
   const uint32_t sign = std::signbit(x) ? format.sign : 0;
   const double magnitude = std::fabs(x);
-  // The greatest code whose value is not above.
+  // The greatest code of which the value is not above.
   uint32_t low = 0, high = format.greatest + 1;
   while (high - low > 1) {
     const uint32_t middle = (low + high) / 2;
@@ -69,7 +69,7 @@ inline uint32_t round_to(const SmallFormat& format, double x, Direction directio
   return sign | (format.infinity < format.sign ? format.infinity : format.nan);
 }
 
-/// a + b as a double whose last bit tells that something was cut off.
+/// a + b as a double of which the last bit shows that something was cut off.
 inline double sum_to_odd(double a, double b) {
   const double sum = a + b;
   if (!std::isfinite(sum)) return sum;

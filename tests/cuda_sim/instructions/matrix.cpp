@@ -122,7 +122,7 @@ const Element of_s8{1, [](uint64_t x) { return static_cast<double>(static_cast<i
 const Element of_u8{1, [](uint64_t x) { return static_cast<double>(static_cast<uint8_t>(x)); }};
 const Element of_s32{4, [](uint64_t x) { return static_cast<double>(static_cast<int32_t>(x)); }};
 
-/// Small numbers whose products and sums are exact in every type.
+/// Small numbers of which the products and sums are exact in every type.
 uint64_t code_of(const Element& element, int value) {
   if (&element == &of_f16) return round_to(f16, value);
   if (&element == &of_bf16) return round_to(bf16, value);

@@ -56,7 +56,7 @@ TEST_CASE("instructions: mov packs and unpacks") {
             [](uint64_t, uint64_t b) { return b; }, l, n) == 0);
 }
 
-TEST_CASE("instructions: cvta moves addresses between windows, isspacep tells them apart") {
+TEST_CASE("instructions: cvta moves addresses between windows, isspacep distinguishes them") {
   const std::string body = R"(
     .shared .align 4 .b32 s[4]; .local .align 4 .b32 y[4];
     mov.u64 %l1, s;

@@ -188,7 +188,7 @@ TEST_CASE("a communicator is split") {
   CHECK(device_check::none());
 }
 
-TEST_CASE("ranks that disagree are told so") {
+TEST_CASE("ranks that disagree get an error that says so") {
   with_ranks([](Rank& r) {
     fill<<<2, 256, 0, r.stream>>>(r.part, 1, n);
     CHECK_NCCL(ncclAllReduce(r.part, r.part, r.rank == 0 ? n : n - 1, ncclFloat, ncclSum, r.comm, r.stream));

@@ -28,7 +28,7 @@ TEST_CASE("PTX parser: a module's head, files, sections that are skipped") {
 // a comment
 /* another
    one */
-.file 1 "/home/norm.cu", 1700000000, 4000
+.file 1 "/source/norm.cu", 1700000000, 4000
 .section .debug_str
 {
 $L__info_string0:
@@ -37,7 +37,7 @@ $L__info_string0:
 )");
   CHECK(module.version == "9.0");
   CHECK(module.target == "sm_90");
-  CHECK(module.files.at(1) == "/home/norm.cu");
+  CHECK(module.files.at(1) == "/source/norm.cu");
   CHECK(module.functions.empty());
 }
 
@@ -172,7 +172,7 @@ TEST_CASE("PTX parser: source lines; a line of the toolkit's headers gives the l
   .loc 2 98 1, function_name $L__info_string1, inlined_at 2 99 1
   ret;
 }
-.file 1 "/home/norm.cu"
+.file 1 "/source/norm.cu"
 .file 2 "/usr/local/cuda/bin/../targets/x86_64-linux/include/sm_30_intrinsics.hpp"
 )");
   std::vector<uint32_t> lines, files;

@@ -16,7 +16,7 @@ namespace tessera::cuda_sim {
 
 namespace {
 
-/// Width of the cells that tell `address` and `bytes` apart.
+/// Width of the cells that distinguish `address` and `bytes`.
 uint32_t width_of(uint64_t address, uint64_t bytes) {
   const uint64_t low = (address | bytes) & 3;
   return low == 0 ? 4 : (low & 1) != 0 ? 1 : 2;

@@ -12,8 +12,8 @@
 
 namespace tessera::cuda_sim {
 
-/// What has been issued on which stream, and who waited for what. The runtime calls it when the program calls
-/// (at issue, not when an operation is carried out), so that the order does not depend on the order of
+/// What has been issued on which stream, and what waited for what. The runtime calls it when the program
+/// calls (at issue, not when an operation is carried out), so that the order does not depend on the order of
 /// execution.
 ///
 /// All threads of the host count as one, in the order of their calls. Thread-safe.

@@ -78,7 +78,7 @@ class SpaceAccess {
   LaneMask parameter(HostPointers& host);
 
  private:
-  /// Lanes of `lanes` whose bytes lie in [begin, end).
+  /// Lanes of `lanes` of which the bytes lie in [begin, end).
   LaneMask inside(LaneMask lanes, uint64_t begin, uint64_t end) const;
   LaneMask aligned(LaneMask lanes);
   LaneMask allocated(LaneMask lanes);

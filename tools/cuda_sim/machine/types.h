@@ -56,7 +56,7 @@ bool is_signed(Type type);
 Type type_named(std::string_view name);
 std::string_view type_name(Type type);
 
-/// Where an address points (PTX ISA, "State Spaces"). A generic address is told apart by its window.
+/// Where an address points (PTX ISA, "State Spaces"). A generic address is distinguished by its window.
 enum class Space : uint8_t { generic, global, shared, local, parameter, constant };
 
 /// Memory order of an access (PTX ISA, "Memory Consistency Model"). A plain access orders nothing.

@@ -23,8 +23,8 @@ void tessera_cuda_sim_print(int on);
 int tessera_cuda_sim_forget(const void* pointer, size_t bytes, void* stream);
 /* Names the allocation that contains the pointer in findings. */
 void tessera_cuda_sim_name(const void* pointer, const char* name);
-/* One count of a kernel's counters by its name ("load_sectors"), added up over all kernels whose readable
-   name contains `kernel`. */
+/* One count of a kernel's counters by its name ("load_sectors"), added up over all kernels of which the
+   readable name contains `kernel`. */
 uint64_t tessera_cuda_sim_counter(const char* kernel, const char* counter);
 void tessera_cuda_sim_clear_counters(void);
 

@@ -10,8 +10,9 @@
 
 namespace tessera::cuda_sim {
 
-/// Accesses as the race check tells them apart (PTX ISA, "Memory Consistency Model"). Strong ones (volatile,
-/// relaxed, acquire, release, atomic) do not race with each other where both are in the other's scope.
+/// Accesses as the race check distinguishes them (PTX ISA, "Memory Consistency Model"). Strong ones
+/// (volatile, relaxed, acquire, release, atomic) do not race with each other where both are in the other's
+/// scope.
 enum class AccessKind : uint8_t {
   plain_read,
   plain_write,

@@ -1,4 +1,4 @@
-// Epochs: the stretches of a warp's execution that the race check tells apart.
+// Epochs: the stretches of a warp's execution that the race check distinguishes.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,9 @@
 
 namespace tessera::cuda_sim {
 
-/// For each publisher (a thread that releases), how many of its releases are known. Immutable; a trie whose
-/// branches are shared, so that a chain of n blocks that each know all before them takes n log n memory.
+/// For each publisher (a thread that releases), how many of its releases are known. Immutable; a trie of
+/// which the branches are shared, so that a chain of n blocks that each know all before them takes n log n
+/// memory.
 class Knowledge {
  public:
   uint32_t of(uint32_t publisher) const;

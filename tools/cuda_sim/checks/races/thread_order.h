@@ -48,7 +48,7 @@ class ThreadOrder {
   /// The epoch of `warp` now, in the table of global or of shared accesses.
   uint32_t global_epoch(const Warp& warp, EpochTable& table) { return epoch(warp, table, 0); }
   uint32_t shared_epoch(const Warp& warp, EpochTable& table) { return epoch(warp, table, 1); }
-  /// A release: what the warp does from here on is told apart from what it did.
+  /// A release: what the warp does from here on is distinguished from what it did.
   void end_part(const Warp& warp);
 
   uint32_t block() const { return static_cast<uint32_t>(block_); }
@@ -65,8 +65,8 @@ class ThreadOrder {
   /// Releases of `warp` since its last synchronisation.
   uint32_t part(const Warp& warp) { return of(warp).part; }
 
-  /// Bytes whose readers are so many that one more says nothing, as long as the operation runs: a write to
-  /// them is found by who writes. Spares the lock of a page that all blocks read.
+  /// Bytes of which the readers are so many that one more says nothing, as long as the operation runs: a
+  /// write to them is found by the writer. Spares the lock of a page that all blocks read.
   bool is_read_by_all(uint64_t address, uint32_t bytes) const {
     const ReadRange& range = read_by_all_[address / 64 % read_by_all_.size()];
     return range.address == address && range.bytes == bytes;

@@ -17,8 +17,8 @@ constexpr auto subtract = [](auto a, auto b) { return a - b; };
 constexpr auto multiply = [](auto a, auto b) { return a * b; };
 constexpr auto fused = [](auto a, auto b, auto c) { return std::fma(a, b, c); };
 constexpr auto divide = [](auto a, auto b) { return a / b; };
-/// div.approx is a * (1/b) with a b above 2^126 whose reciprocal is flushed: "for 2^126 < |b| < 2^128, if a
-/// is infinity, div.approx.f32 returns NaN, otherwise it returns 0".
+/// div.approx is a * (1/b) with a b above 2^126 of which the reciprocal is flushed: "for 2^126 < |b| < 2^128,
+/// if a is infinity, div.approx.f32 returns NaN, otherwise it returns 0".
 constexpr auto divide_approximately = [](float a, float b) {
   const float magnitude = std::fabs(b);
   const bool is_flushed = magnitude > 0x1p126f && magnitude <= std::numeric_limits<float>::max();

@@ -1,8 +1,8 @@
 // PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier"; cp.async.mbarrier.arrive.
 //
-// An mbarrier is 64 bits of shared memory whose layout is the implementation's. Here, from the lowest bit: 20
-// bits of arrivals that are still to come in this phase, 20 bits of those that each phase expects, 23 bits of
-// bytes that asynchronous copies still owe (signed), and the phase's parity.
+// An mbarrier is 64 bits of shared memory of which the layout is the implementation's. Here, from the lowest
+// bit: 20 bits of arrivals that are still to come in this phase, 20 bits of those that each phase expects, 23
+// bits of bytes that asynchronous copies still owe (signed), and the phase's parity.
 #include <array>
 #include <cstring>
 

@@ -217,7 +217,7 @@ WarpRunner::Step WarpRunner::execute_flow(const Instruction& instruction, LaneGr
     case Flow::barrier:
       return at_barrier(instruction, group, lanes);
     default:
-      throw std::logic_error("an instruction whose flow is not known");
+      throw std::logic_error("an instruction of which the flow is not known");
   }
 }
 

@@ -68,7 +68,7 @@ class WarpRunner {
   LaneMask gave_way_ = 0;  ///< lanes of groups that let the others run
 };
 
-/// Lanes of `lanes` whose value is `value`.
+/// Lanes of `lanes` of which the value is `value`.
 inline LaneMask lanes_with(const uint32_t* values, LaneMask lanes, uint32_t value) {
   LaneMask same = 0;
   for (LaneMask left = lanes; left != 0; left &= left - 1) {

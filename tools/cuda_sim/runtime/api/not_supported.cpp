@@ -1,4 +1,4 @@
-// Calls that are not simulated: a program that makes one is told which, where a missing symbol would end it.
+// Calls that are not simulated: a program that makes one gets its name, where a missing symbol would end it.
 #include <driver_types.h>
 
 #include <cstdio>

@@ -29,7 +29,7 @@ struct ThreadState {
     size_t shared = 0;
     cudaStream_t stream = nullptr;
   };
-  std::vector<LaunchConfiguration> configurations;  ///< of <<<>>> whose kernel call is on its way
+  std::vector<LaunchConfiguration> configurations;  ///< of <<<>>> of which the kernel call is on its way
 };
 ThreadState& this_thread();
 

@@ -1,4 +1,4 @@
-// A pool of cudaMallocAsync: who holds how many bytes of a device.
+// A pool of cudaMallocAsync: how many bytes each pool holds of a device.
 #pragma once
 
 #include <algorithm>

@@ -49,7 +49,7 @@ class Runtime {
   int device_count() const { return settings.devices; }
   /// The opened device at `index`, or null.
   DeviceState* opened(int index) { return devices_[static_cast<size_t>(index)].get(); }
-  /// The device whose memory contains an address; null: the host's.
+  /// The device of which the memory contains an address; null: the host's.
   DeviceState* owner(uint64_t address);
 
   /// What an operation on `stream` must wait for besides the stream's own ones: the legacy default stream and

@@ -8,7 +8,7 @@ using namespace tessera::cuda_sim;
 
 namespace {
 
-/// Adds a node whose parameters `make(Call&, NodeParameters&)` gives.
+/// Adds a node of which the parameters `make(Call&, NodeParameters&)` gives.
 template <class Make>
 cudaError_t add(const char* name, cudaGraphNode_t* node, cudaGraph_t handle,
                 const cudaGraphNode_t* dependencies, size_t count, Make make) {
