@@ -36,7 +36,8 @@ void collect_ignored(const nn::Module& module, const std::string& prefix, bool i
   is_ignored = is_ignored || std::find(ignored.begin(), ignored.end(), &module) != ignored.end();
   if (is_ignored)
     for (const nn::Module::Entry& entry : module.entries())
-      if (entry.held && entry.variable.defined() && (entry.is_buffer || !engine.find(entry.variable.impl().get())))
+      if (entry.held && entry.variable.defined() &&
+          (entry.is_buffer || !engine.find(entry.variable.impl().get())))
         names.insert(prefix + entry.name);
   for (const nn::Module::Child& child : module.child_entries())
     collect_ignored(*child.module, prefix + child.name + ".", is_ignored, engine, names);

@@ -204,7 +204,7 @@ void Block::report_stuck() {
                           static_cast<uint32_t>(std::countr_zero(place.group->lanes))) +
            " waits at " + describe_place(*place.warp, program_->code[place.group->counter]);
   };
-  std::string message = "threads wait for each other for ever: " + describe(places[0]);
+  std::string message = "threads wait for one another, and none can go on: " + describe(places[0]);
   if (places.size() > 1) message += "; " + describe(places[1]);
   for (const Warp& warp : warps_) {
     if (warp.exited == 0 || places.size() > 1) continue;

@@ -34,7 +34,7 @@ struct CacheLineAllocator {
 using LaneBytes = std::vector<std::byte, CacheLineAllocator<std::byte>>;
 
 /// The place of an operand's 32 values. Registers lie in the warp; constants in the program, each stored once
-/// per lane, so that an instruction reads both alike. Places are multiples of 64 bytes; the lowest bit tells
+/// per lane, so that an instruction reads both alike. Places are multiples of 64 bytes; the lowest bit is
 /// the bank.
 struct Place {
   uint32_t bits = absent_bits;
