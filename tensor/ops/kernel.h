@@ -2,8 +2,8 @@
 
 #include <initializer_list>
 
+#include "tensor/arguments/op_names.h"
 #include "tensor/batched/batched.h"
-#include "tensor/ops/elementwise/op_names.h"
 #include "tensor/profile/operand_bytes.h"
 #include "tensor/profile/span.h"
 #include "tensor/tensor.h"

@@ -103,9 +103,10 @@ TEST_CASE_FIXTURE(Fixture, "messages: indices, dtypes and devices") {
         "linear: operands with values and operands on meta, without values: (4, 2) f32 on cpu, (8, 2) f32 on "
         "meta; materialize the model first (nn::materialize), or give it inputs on meta (a member module is "
         "part of a model only where add(name, module) made it)");
-  CHECK(message_of<DeviceError>([] { empty({2}, f32, meta()).sum().item(); }) ==
-        "item: expected a tensor on cpu, got () f32 on meta, without values: materialize the model first "
-        "(nn::materialize)");
+  CHECK(
+      message_of<DeviceError>([] { empty({2}, f32, meta()).sum().item(); }) ==
+      "item: expected a tensor with values, got () f32 on meta, without values: materialize the model first "
+      "(nn::materialize)");
 }
 
 TEST_CASE_FIXTURE(Fixture, "messages: layers and losses") {

@@ -10,7 +10,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using cpu::Distribution;
+using ops::Distribution;
 using Kind = Distribution::Kind;
 
 /// A distribution as the kernel takes it.

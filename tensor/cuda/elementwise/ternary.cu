@@ -1,7 +1,7 @@
+#include "tensor/arguments/op_names.h"
 #include "tensor/cuda/elementwise/elementwise.h"
 #include "tensor/cuda/elementwise/loop.cuh"
 #include "tensor/elementwise/arithmetic.h"
-#include "tensor/ops/elementwise/op_names.h"
 
 namespace tessera::kernels::cuda {
 namespace {

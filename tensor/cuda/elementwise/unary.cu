@@ -1,9 +1,9 @@
+#include "tensor/arguments/op_names.h"
 #include "tensor/cuda/elementwise/elementwise.h"
 #include "tensor/cuda/elementwise/loop.cuh"
 #include "tensor/elementwise/activation.h"
 #include "tensor/elementwise/arithmetic.h"
 #include "tensor/elementwise/trigonometric.h"
-#include "tensor/ops/elementwise/op_names.h"
 
 namespace tessera::kernels::cuda {
 namespace {

@@ -169,7 +169,7 @@ void require_no_mask(const ops::DropoutRows* mask, Device device) {
 
 }  // namespace
 
-void normalization(const cpu::NormalizationCall& call, const ops::Normalized& out) {
+void normalization(const ops::NormalizationCall& call, const ops::Normalized& out) {
   const Device device = call.x.device();
   require_no_mask(call.mask, device);
   if (call.x.numel() == 0) return;
@@ -202,7 +202,7 @@ void recompute_normalized(const Tensor& x, const Tensor& weight, const Tensor& b
   });
 }
 
-void normalization_backward(const cpu::NormalizationBackwardCall& call,
+void normalization_backward(const ops::NormalizationBackwardCall& call,
                             const ops::NormalizationGradients& out) {
   const Device device = call.x.device();
   require_no_mask(call.mask, device);

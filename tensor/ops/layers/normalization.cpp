@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-namespace kernels::cpu {
+namespace ops {
 
 int32_t samples_in(const NormalizationCall& c) {
   return std::max({batched::samples_in(c.x), batched::samples_in(c.weight), batched::samples_in(c.bias)});
@@ -28,10 +28,6 @@ NormalizationBackwardCall of_sample(const NormalizationBackwardCall& c, int64_t 
           of_sample(c.mean, i), of_sample(c.rstd, i)};
 }
 
-}  // namespace kernels::cpu
-
-namespace ops {
-
 Normalized of_sample(const Normalized& n, int64_t i) {
   using batched::of_sample;
   return {of_sample(n.y, i), of_sample(n.mean, i), of_sample(n.rstd, i), of_sample(n.sum, i)};
@@ -42,9 +38,6 @@ NormalizationGradients of_sample(const NormalizationGradients& g, int64_t i) {
 }
 
 namespace {
-
-using kernels::cpu::NormalizationBackwardCall;
-using kernels::cpu::NormalizationCall;
 
 constexpr Kernel<void(const NormalizationCall&, const Normalized&)> forward_kernel{
     "layer_norm", &kernels::cpu::normalization, TESSERA_CUDA_KERNEL(kernels::cuda::normalization),

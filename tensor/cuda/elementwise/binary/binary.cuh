@@ -1,10 +1,10 @@
 #pragma once  // internal
 
+#include "tensor/arguments/op_names.h"
 #include "tensor/cuda/elementwise/binary/binary.h"
 #include "tensor/cuda/elementwise/loop.cuh"
 #include "tensor/elementwise/activation.h"
 #include "tensor/elementwise/arithmetic.h"
-#include "tensor/ops/elementwise/op_names.h"
 
 /// The binary kernels of one element type; a source for each type, so that they compile side by side.
 namespace tessera::kernels::cuda {

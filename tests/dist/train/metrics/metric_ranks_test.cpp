@@ -21,8 +21,8 @@ using namespace tessera::training;
 
 namespace {
 
-struct Extremes : Metric {
-  Extremes() : Metric("extremes") {}
+struct Span : Metric {
+  Span() : Metric("extremes") {}
   /// smallest, largest, sum, first, last, count
   Tensor value() const override {
     return Tensor::from({smallest.value.item(), largest.value.item(), sum.value.item(), first.value.item(),
@@ -75,7 +75,7 @@ void check_mismatch(const std::vector<std::string>& messages, const std::string&
 
 TEST_CASE("metric states over ranks: sums, smallest and largest values of both dtypes") {
   const auto results = on_ranks<Tensor>(4, [](dist::World& world) {
-    Extremes metric;
+    Span metric;
     if (world.rank() != 1) metric.update(world.rank() - 1.5, 10 * world.rank());
     if (world.rank() == 3) metric.update(-7, -3);
     return metric.compute(world.communicator());
@@ -89,7 +89,7 @@ TEST_CASE("metric states over ranks: sums, smallest and largest values of both d
 TEST_CASE("metric states over ranks: a smallest value that is NaN on one rank is NaN") {
   for (int with_nan = 0; with_nan < 2; ++with_nan)
     for (const Tensor& result : on_ranks<Tensor>(2, [&](dist::World& world) {
-           Extremes metric;
+           Span metric;
            metric.update(world.rank() == with_nan ? std::numeric_limits<double>::quiet_NaN() : 1.0, 0);
            return metric.compute(world.communicator());
          }))

@@ -40,8 +40,8 @@ double accuracy_of(const Variable& predictions, const Tensor& targets, const Acc
 }
 
 /// A metric with a state of each reduction and dtype.
-struct Extremes : Metric {
-  Extremes() : Metric("extremes") {}
+struct Span : Metric {
+  Span() : Metric("extremes") {}
   Tensor value() const override { return smallest.value.clone(); }
   using Metric::add_state;
 
@@ -55,7 +55,7 @@ struct Extremes : Metric {
 }  // namespace
 
 TEST_CASE("metrics: states begin with the value of no samples, and reset restores it") {
-  Extremes metric;
+  Span metric;
   for (int pass = 0; pass < 2; ++pass) {
     CHECK(metric.smallest.value.item() == infinity);
     CHECK(metric.largest.value.data<double>()[1] == -infinity);
@@ -75,7 +75,7 @@ TEST_CASE("metrics: states begin with the value of no samples, and reset restore
 }
 
 TEST_CASE("metrics: a state of another dtype, reduction or with a used name is an error") {
-  Extremes metric;
+  Span metric;
   CHECK_THROWS_AS(metric.add_state("x", dist::Reduction::sum, f32), DTypeError);
   CHECK_THROWS_AS(metric.add_state("x", dist::Reduction::avg), ValueError);
   CHECK_THROWS_AS(metric.add_state("count", dist::Reduction::sum), ValueError);
@@ -334,7 +334,7 @@ TEST_CASE("metric collection: names") {
   MetricCollection metrics;
   CHECK(contains(message_of<ValueError>([&] { metrics.at("loss"); }), "it has none"));
   metrics.add<Mean>("loss").update(2.0);
-  Metric& own = metrics.add("own", std::make_unique<Extremes>());
+  Metric& own = metrics.add("own", std::make_unique<Span>());
   CHECK(own.name() == "own");
   CHECK(metrics.size() == 2);
   CHECK(&metrics.at("own") == &own);

@@ -1,4 +1,4 @@
-#include "tensor/ops/elementwise/op_names.h"
+#include "tensor/arguments/op_names.h"
 
 #include "tensor/elementwise/op_lists.h"
 
