@@ -266,13 +266,12 @@ class TensorMethods {
   X index_fill(int64_t dim, const Tensor& index, const Scalar& value) const;  ///< x with one number
   /// A copy of x after `index_put_`.
   X index_put(std::initializer_list<Index> indices, const X& value, bool accumulate = false) const;
-  /// `scatter_add` by "sum", "prod", "mean", "amax" or "amin"; the same for slices.
-  /// @{
+  /// `scatter_add` by "sum", "prod", "mean", "amax" or "amin".
   X scatter_reduce(int64_t dim, const Tensor& index, const X& source, std::string_view reduction,
                    bool include_self = true) const;
+  /// The same for slices: `index_add` by a reduction.
   X index_reduce(int64_t dim, const Tensor& index, const X& source, std::string_view reduction,
                  bool include_self = true) const;
-  /// @}
   X where(const Tensor& condition, const X& other) const;       ///< x where true, else other
   X where(const Tensor& condition, const Scalar& other) const;  ///< x where true, else other
 
@@ -289,12 +288,12 @@ class TensorMethods {
   X diag(int64_t diagonal = 0) const;                              ///< the diagonal, or a matrix with it
   X diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1) const;      ///< the diagonal
   X diag_embed(int64_t offset = 0, int64_t dim1 = -2, int64_t dim2 = -1) const;  ///< as diagonals
-  /// x with its `diagonal`, its element `index` of `dim`, or a slice replaced.
-  /// @{
+  /// x with its `diagonal` replaced.
   X diagonal_scatter(const X& source, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1) const;
-  X select_scatter(const X& source, int64_t dim, int64_t index) const;
+  X select_scatter(const X& source, int64_t dim,
+                   int64_t index) const;  ///< x with an element of `dim` replaced
+  /// x with a slice of `dim` replaced.
   X slice_scatter(const X& source, int64_t dim, int64_t start, int64_t end, int64_t step = 1) const;
-  /// @}
   X rot90(int64_t k = 1, const Shape& dims = {0, 1}) const;  ///< turned by 90 degrees k times
   X swapaxes(int64_t dim0, int64_t dim1) const;              ///< `transpose`
   X unfold(int64_t dim, int64_t size, int64_t step) const;   ///< windows along `dim`: `unfold_along`
