@@ -5,6 +5,7 @@
 #include "tensor/arguments/activation_table.h"
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/layers/activation_linear.h"
+#include "tensor/cuda/layers/activation_linear.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/unary.h"
 #include "tensor/ops/kernel.h"
@@ -29,7 +30,8 @@ constexpr Kernel<void(Activation f, const Tensor& dy, const Tensor& x, const Ten
     backward_kernel{"activation_linear_backward", &kernels::cpu::activation_linear_backward, nullptr};
 
 constexpr Kernel<void(Activation f, const Tensor& x, const Tensor& dy, const Tensor& y, const Tensor& dx)>
-    gradient_kernel{"activation_gradient", &kernels::cpu::activation_gradient, nullptr,
+    gradient_kernel{"activation_gradient", &kernels::cpu::activation_gradient,
+                    TESSERA_CUDA_KERNEL(kernels::cuda::activation_gradient),
                     batched::together<&kernels::cpu::activation_gradient>};
 
 /// Whether the fused kernels take the operands (f32 or f64 on the CPU); otherwise activation and product are
@@ -71,6 +73,17 @@ void weight_gradient(const Tensor& dy, const Tensor& activated, const Activation
                     : matmul_out(out.weight, transposed, activated);
 }
 
+/// A CUDA device: after the product that gives the gradient at f(x), one pass gives f(x) in the product's
+/// memory, and f'(x) times it, which may take that of x.
+void backward_in_one_pass(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
+                          const ActivationLinearGradients& out) {
+  if (!out.x.defined()) return weight_gradient(dy, activation(f, x), out);
+  const Tensor product = matmul(dy, weight), dx = matrix_of(out.x);
+  if (!out.weight.defined()) return binary_out(row_of(f).backward, x, product, dx);
+  gradient_kernel(x.device(), f, x, product, product, dx);
+  weight_gradient(dy, product, out);
+}
+
 }  // namespace
 
 Tensor activation(Activation f, const Tensor& x) {
@@ -95,7 +108,9 @@ Tensor activation_linear(Activation f, const Tensor& x, const Tensor& weight, co
 }
 
 bool activation_linear_overwrites(const Tensor& x, const Tensor& weight, const Tensor& dweight) {
-  common_device("activation_linear_overwrites", {&x, &weight});
+  const Device device = common_device("activation_linear_overwrites", {&x, &weight});
+  if (!x.is_contiguous()) return false;
+  if (device.is_cuda()) return x.numel() > 0 && weight.numel() > 0;
   return fused(x, weight) && (!dweight.defined() || dweight.dtype() == x.dtype());
 }
 
@@ -104,15 +119,16 @@ void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x,
   check_gradients(dy, x, weight, out);
   if (!out.x.defined() && !out.weight.defined()) return;
   const Tensor dy_rows = matrix_of(dy), x_rows = matrix_of(x);
-  if (activation_linear_overwrites(x, weight, out.weight)) {
-    const Device device = common_device("activation_linear_backward", {&dy, &x, &weight});
+  const Device device = common_device("activation_linear_backward", {&dy, &x, &weight});
+  if (device.is_cuda()) {
+    backward_in_one_pass(f, dy_rows, x_rows, weight, out);
+  } else if (activation_linear_overwrites(x_rows, weight, out.weight)) {
     const Tensor w = weight.contiguous();
     ActivationLinearGradients matrices = out;
     if (out.x.defined()) matrices.x = matrix_of(out.x);
     count_flops(2 * x_rows.numel() * weight.size(0) * (out.x.defined() + out.weight.defined()));
     backward_kernel(device, f, dy_rows, x_rows, w, matrices);
-  } else if (has_value_with_gradient(row_of(f).forward) && !x.device().is_cuda() && out.x.defined() &&
-             out.weight.defined()) {
+  } else if (has_value_with_gradient(row_of(f).forward) && out.x.defined() && out.weight.defined()) {
     // One pass gives f(x), which lives for this call alone, and f'(x) dy.
     const Tensor dx = matrix_of(out.x), activated = Tensor::empty(x_rows.shape(), x.dtype(), x.device());
     matmul_out(dx, dy_rows, weight);
