@@ -24,22 +24,24 @@ namespace {
 
 constexpr Kernel<void(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias,
                       const Tensor& out)>
-    forward_kernel{"activation_linear", &kernels::cpu::activation_linear, nullptr};
+    forward_kernel{"activation_linear", &kernels::cpu::activation_linear,
+                   TESSERA_CUDA_KERNEL(kernels::cuda::activation_linear)};
 constexpr Kernel<void(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
                       const ActivationLinearGradients& out)>
-    backward_kernel{"activation_linear_backward", &kernels::cpu::activation_linear_backward, nullptr};
+    backward_kernel{"activation_linear_backward", &kernels::cpu::activation_linear_backward,
+                    TESSERA_CUDA_KERNEL(kernels::cuda::activation_linear_backward)};
 
 constexpr Kernel<void(Activation f, const Tensor& x, const Tensor& dy, const Tensor& y, const Tensor& dx)>
     gradient_kernel{"activation_gradient", &kernels::cpu::activation_gradient,
                     TESSERA_CUDA_KERNEL(kernels::cuda::activation_gradient),
                     batched::together<&kernels::cpu::activation_gradient>};
 
-/// Whether the fused kernels take the operands (f32 or f64 on the CPU); otherwise activation and product are
+/// Whether the fused kernels take the operands (on the CPU f32 or f64); otherwise activation and product are
 /// computed one after the other.
 bool fused(const Tensor& x, const Tensor& weight) {
-  const bool wide = x.dtype() == f32 || x.dtype() == f64;
-  const bool on_device = !x.device().is_cuda() && !x.device().is_batched() && !weight.device().is_batched();
-  return wide && on_device && x.numel() > 0 && weight.numel() > 0;
+  const bool takes_dtype = x.device().is_cuda() || x.dtype() == f32 || x.dtype() == f64;
+  const bool on_device = !x.device().is_batched() && !weight.device().is_batched();
+  return takes_dtype && on_device && x.numel() > 0 && weight.numel() > 0;
 }
 
 /// (rows, n) of (..., n).
@@ -73,17 +75,6 @@ void weight_gradient(const Tensor& dy, const Tensor& activated, const Activation
                     : matmul_out(out.weight, transposed, activated);
 }
 
-/// A CUDA device: after the product that gives the gradient at f(x), one pass gives f(x) in the product's
-/// memory, and f'(x) times it, which may take that of x.
-void backward_in_one_pass(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
-                          const ActivationLinearGradients& out) {
-  if (!out.x.defined()) return weight_gradient(dy, activation(f, x), out);
-  const Tensor product = matmul(dy, weight), dx = matrix_of(out.x);
-  if (!out.weight.defined()) return binary_out(row_of(f).backward, x, product, dx);
-  gradient_kernel(x.device(), f, x, product, product, dx);
-  weight_gradient(dy, product, out);
-}
-
 }  // namespace
 
 Tensor activation(Activation f, const Tensor& x) {
@@ -109,9 +100,8 @@ Tensor activation_linear(Activation f, const Tensor& x, const Tensor& weight, co
 
 bool activation_linear_overwrites(const Tensor& x, const Tensor& weight, const Tensor& dweight) {
   const Device device = common_device("activation_linear_overwrites", {&x, &weight});
-  if (!x.is_contiguous()) return false;
-  if (device.is_cuda()) return x.numel() > 0 && weight.numel() > 0;
-  return fused(x, weight) && (!dweight.defined() || dweight.dtype() == x.dtype());
+  return x.is_contiguous() && fused(x, weight) &&
+         (device.is_cuda() || !dweight.defined() || dweight.dtype() == x.dtype());
 }
 
 void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
@@ -120,9 +110,7 @@ void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x,
   if (!out.x.defined() && !out.weight.defined()) return;
   const Tensor dy_rows = matrix_of(dy), x_rows = matrix_of(x);
   const Device device = common_device("activation_linear_backward", {&dy, &x, &weight});
-  if (device.is_cuda()) {
-    backward_in_one_pass(f, dy_rows, x_rows, weight, out);
-  } else if (activation_linear_overwrites(x_rows, weight, out.weight)) {
+  if (activation_linear_overwrites(x_rows, weight, out.weight)) {
     const Tensor w = weight.contiguous();
     ActivationLinearGradients matrices = out;
     if (out.x.defined()) matrices.x = matrix_of(out.x);
