@@ -2,6 +2,7 @@
 // taken over.
 #include <doctest/doctest.h>
 
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/layers/activation_linear.h"
 #include "tensor/arguments/activation_table.h"
 #include "tensor/cuda/layers/activation_linear.h"
