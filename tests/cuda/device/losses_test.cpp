@@ -6,6 +6,7 @@
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/creation/generator.h"
 #include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/unary.h"
 #include "tensor/ops/layers/loss.h"
 #include "tensor/ops/losses/elementwise_loss.h"
 #include "tensor/ops/losses/soft_cross_entropy.h"
@@ -84,7 +85,7 @@ TEST_CASE("cuda: a target that is no class is an error when the host waits") {
     message = error.what();
   }
   CHECK(message ==
-        "cross_entropy: target 5 at position (1) is not a class: they go from 0 to 2, and -100 is ignored");
+        "cross_entropy: target 5 at position (1,) is not a class: they go from 0 to 2, and -100 is ignored");
 }
 
 TEST_CASE("cuda: losses of single elements have the CPU's bits, and their sums its values") {
