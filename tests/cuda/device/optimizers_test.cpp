@@ -57,7 +57,7 @@ struct Net {
   Variable loss() { return mean(square(layers(x) - Variable(y))); }
   std::vector<Tensor> values() const {
     std::vector<Tensor> all;
-    for (const NamedParameter& p : layers.parameters()) all.push_back(p.variable.value().to(cpu()));
+    for (const NamedParameter& p : layers.parameters()) all.push_back(p.variable.value().to(cpu()).clone());
     return all;
   }
 
