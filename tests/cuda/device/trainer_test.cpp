@@ -89,7 +89,7 @@ Results run(Device device, PrecisionMode precision, int64_t steps, const std::st
   Trainer trainer(options);
   trainer.fit(task, data);
   for (const NamedParameter& p : task.parameters()) CHECK(p.variable.device() == device);
-  return {task.losses, task.validations, task.accuracy.value().item(), task.perplexity.value().item()};
+  return {task.losses, task.validations, task.accuracy.compute().item(), task.perplexity.compute().item()};
 }
 
 void check_close(const std::vector<double>& there, const std::vector<double>& here, double tolerance) {
