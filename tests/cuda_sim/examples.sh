@@ -10,7 +10,7 @@ fail() {
   failed=1
 }
 
-# Each prints in which orders the card may run, and fails where a count or a finding is not as it teaches.
+# A program fails where a count or a finding is not as it teaches.
 output=
 for program in "$@"; do
   for order in eager lazy random; do
@@ -24,5 +24,12 @@ code=$(cat "$folder"/tools/examples/cuda/*.cu)
 quotes=0
 while IFS= read -r line; do
   [[ -z $line ]] || grep -qF -- "$line" <<<"$code" || fail "no program has the line: $line"
-  quotes=$((quotes > 15)) || fail "expected more than 15 quoted lines in tensor/cuda/README.md, found $quotes"
+  quotes=$((quotes + 1))
+done < <(awk '/^```/ { inside = /^```cuda/; next } inside' "$folder/tensor/cuda/README.md")
+while IFS= read -r line; do
+  grep -qF -- "$line" <<<"$output" || fail "no program prints: $line"
+  quotes=$((quotes + 1))
+done < <(awk '/^## / { here = /^## Four kernels/ } /^```/ { fence = !fence } here && !fence && sub(/^    /, "") && !/ build\// { print }' \
+  "$folder/tensor/cuda/README.md")
+((quotes > 15)) || fail "expected more than 15 quoted lines in tensor/cuda/README.md, found $quotes"
 exit $failed
