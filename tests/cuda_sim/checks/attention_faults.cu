@@ -1,4 +1,4 @@
-// nvcc: --ftz=true --diag-suppress=186
+// nvcc: --ftz=true --diag-suppress=186 -Xcompiler -Wno-unknown-pragmas
 // The forward of attention on tensor cores with weaker steps between the copies of a tile and its use. Each
 // fault is found, with its place in the source, in every order of execution.
 #include "tensor/cuda/attention/tensor_core/forward.cuh"
