@@ -18,4 +18,10 @@ __device__ __forceinline__ void load_elements(const T* row, int d, int width, bo
   }
 }
 
+/// V elements of an array that is aligned for them, at once.
+template <int V, class T>
+__device__ __forceinline__ Pack<T, V> pack_at(const T* from) {
+  return *reinterpret_cast<const Pack<T, V>*>(from);
+}
+
 }  // namespace tessera::kernels::cuda::fused_attention

@@ -7,8 +7,8 @@
 /// Which weights of a head exist, what is added to their scores, and which of them dropout keeps.
 namespace tessera::kernels::cuda::fused_attention {
 
-/// A range of queries or keys.
-struct Range {
+/// A range of queries or keys, read and written at once.
+struct alignas(8) Range {
   int32_t begin, end;
   __device__ bool contains(int32_t i) const { return i >= begin && i < end; }
 };

@@ -165,7 +165,6 @@ void check(const Case& c, uint64_t seed, Device device) {
   CHECK(got.forward.out.strides()[2] == c.heads * c.width);
   CHECK(got.forward.log_sum_exp.dtype() == (c.dtype == f64 ? f64 : f32));
   CHECK(error_of(got.forward.out, expected.forward.out) <= tolerance(c.dtype));
-  // The two planes apart would differ where a mask adds to equal scores; their sum is what is defined.
   CHECK(error_of(got.forward.log_sum_exp, expected.forward.log_sum_exp) <= (c.dtype == f64 ? 1e-13 : 5e-6));
   CHECK(error_of(got.dq, expected.dq) <= tolerance(c.dtype));
   CHECK(error_of(got.dk, expected.dk) <= tolerance(c.dtype));
@@ -180,11 +179,11 @@ int64_t one_of(std::mt19937& random, std::initializer_list<int64_t> values) {
 /// All options, each with some probability.
 Case random_case(std::mt19937& random, DType dtype) {
   Case c{.dtype = dtype};
-  c.batch = one_of(random, {1, 2, 3});
+  c.batch = one_of(random, {1, 1, 2, 3});
   c.shared = one_of(random, {1, 2});
-  c.heads = c.shared * one_of(random, {1, 1, 2, 3});
-  c.queries = one_of(random, {1, 5, 33, 64, 70, 129, 150});
-  c.keys = one_of(random, {1, 7, 40, 64, 100, 128, 131});
+  c.heads = c.shared * one_of(random, {1, 1, 2});
+  c.queries = one_of(random, {1, 5, 33, 64, 70, 100, 129});
+  c.keys = one_of(random, {1, 7, 40, 64, 70, 100, 131});
   c.width = one_of(random, {1, 3, 8, 16, 20, 32, 40, 64, 64, 80, 96, 128, 136});
   c.options.enable_gqa = c.heads != c.shared;
   c.options.causal = random() % 2 == 0;

@@ -36,16 +36,16 @@ template <class T, int columns>
 struct PlainMemory {
   ProductMemory<Computed<T>, columns> product;
   TileBits<tile, tile> bits;
-  Range keys[tile];                                       ///< of a tile of queries: the keys that each sees
-  Computed<T> largest[tile], log_sum[tile], delta[tile];  ///< of its queries, in backward
+  Range visible[tile];  ///< to each row of the block: of keys, or of queries
+  alignas(16) Computed<T> largest[tile], log_sum[tile], delta[tile];  ///< of queries, in backward
 };
 
 /// Stores the keys that queries first .. first + 64 see. A barrier must follow.
 template <class A>
 __device__ __forceinline__ void store_ranges(const Visibility<A>& visibility, int first, int queries,
-                                             Range (&keys)[tile]) {
+                                             Range (&visible)[tile]) {
   const int i = first + static_cast<int>(threadIdx.x);
-  if (threadIdx.x < tile) keys[threadIdx.x] = i < queries ? visibility.keys_of(i) : Range{0, 0};
+  if (threadIdx.x < tile) visible[threadIdx.x] = i < queries ? visibility.keys_of(i) : Range{0, 0};
 }
 
 /// The largest of (the sum of) the values that the 16 threads of a row have.
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(product_threads, blocks_of<Computed<T>, column
 #pragma unroll
   for (int m = 0; m < 4; ++m) largest[m] = -infinity;
   const Range range = visibility.keys_of(place.first, tile);
-  store_ranges(visibility, place.first, weights.queries, memory.keys);
+  store_ranges(visibility, place.first, weights.queries, memory.visible);
   const Rows<T> q = rows_of<T>(call.q, place.b, place.h, place.first, weights.queries);
   for (int j = range.begin / tile * tile; j < range.end; j += tile) {
     memory.bits.template fill<product_threads>(weights, visibility, place.first, j);
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(product_threads, blocks_of<Computed<T>, column
 #pragma unroll
     for (int m = 0; m < 4; ++m) {
       const int row = 4 * y + m, i = place.first + row;
-      const Range keys = memory.keys[row];
+      const Range keys = memory.visible[row];
       A tile_largest = largest[m];
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(product_threads, 1)
   A sum[4][columns / 16] = {};
   load_statistics(call, place.b, place.h, place.first, memory);
   const Range range = visibility.keys_of(place.first, tile);
-  store_ranges(visibility, place.first, weights.queries, memory.keys);
+  store_ranges(visibility, place.first, weights.queries, memory.visible);
   const Rows<T> q = rows_of<T>(call.q, place.b, place.h, place.first, weights.queries),
                 dout = rows_of<T>(call.dout, place.b, place.h, place.first, weights.queries);
   for (int j = range.begin / tile * tile; j < range.end; j += tile) {
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(product_threads, 1)
 #pragma unroll
     for (int m = 0; m < 4; ++m) {
       const int row = 4 * y + m, i = place.first + row;
-      const Range keys = memory.keys[row];
+      const Range keys = memory.visible[row];
       const A largest = memory.largest[row], log_sum = memory.log_sum[row], delta = memory.delta[row];
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
@@ -233,6 +233,10 @@ __global__ void __launch_bounds__(product_threads, 1)
   A dk[4][columns / 16] = {}, dv[4][columns / 16] = {};
   const Rows<T> k = rows_of<T>(call.k, place.b, place.h, place.first, weights.keys),
                 v = rows_of<T>(call.v, place.b, place.h, place.first, weights.keys);
+  if (const int j = place.first + static_cast<int>(threadIdx.x); threadIdx.x < tile) {
+    const Visibility<A> any_head(weights, place.b, place.h * weights.group);
+    memory.visible[threadIdx.x] = j < weights.keys ? any_head.queries_of(j) : Range{0, 0};
+  }
   for (int h = place.h * weights.group; h < (place.h + 1) * weights.group; ++h) {
     const Visibility<A> visibility(weights, place.b, h);
     const Range range = visibility.queries_of(place.first, tile);
@@ -240,29 +244,32 @@ __global__ void __launch_bounds__(product_threads, 1)
       const Rows<T> q = rows_of<T>(call.q, place.b, h, first, weights.queries),
                     dout = rows_of<T>(call.dout, place.b, h, first, weights.queries);
       memory.bits.template fill<product_threads>(weights, visibility, first, place.first);
-      store_ranges(visibility, first, weights.queries, memory.keys);
       load_statistics(call, place.b, h, first, memory);
       A score[4][4], dweight[4][4];
       multiply_rows(k, q, weights.width, memory.product, score);
       multiply_rows(v, dout, weights.width, memory.product, dweight);
       stage_rows<columns>(dout, place.column, weights.width, memory.product);
+      constexpr int pack = ProductLayout<A>::pack;
 #pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        const int column = ProductLayout<A>::column(n, x), i = first + column;
-        const Range keys = memory.keys[column];
-        const A largest = memory.largest[column], log_sum = memory.log_sum[column],
-                delta = memory.delta[column];
+      for (int n = 0; n < 4; n += pack) {
+        const int column = ProductLayout<A>::column(n, x);
+        const auto largest = pack_at<pack>(&memory.largest[column]),
+                   log_sum = pack_at<pack>(&memory.log_sum[column]),
+                   delta = pack_at<pack>(&memory.delta[column]);
 #pragma unroll
-        for (int m = 0; m < 4; ++m) {
-          const int row = 4 * y + m, j = place.first + row;
-          const bool is_visible =
-              keys.contains(j) && (weights.visible == nullptr || memory.bits.is_shown(column, row));
-          const A scored = is_visible ? visibility.score(score[m][n], i, j) : A(0);
-          const bool is_kept = !weights.dropout.drops || memory.bits.is_kept(column, row);
-          const PairGradient<A> gradient =
-              pair_gradient(weights, scored, dweight[m][n], largest, log_sum, delta, is_visible, is_kept);
-          score[m][n] = gradient.weight, dweight[m][n] = gradient.score;
-        }
+        for (int e = 0; e < pack; ++e)
+#pragma unroll
+          for (int m = 0; m < 4; ++m) {
+            const int row = 4 * y + m, i = first + column + e, j = place.first + row;
+            const bool is_visible = memory.visible[row].contains(i) &&
+                                    (weights.visible == nullptr || memory.bits.is_shown(column + e, row));
+            A &product = score[m][n + e], &dproduct = dweight[m][n + e];
+            const A scored = is_visible ? visibility.score(product, i, j) : A(0);
+            const bool is_kept = !weights.dropout.drops || memory.bits.is_kept(column + e, row);
+            const PairGradient<A> gradient = pair_gradient(weights, scored, dproduct, largest.at[e],
+                                                           log_sum.at[e], delta.at[e], is_visible, is_kept);
+            product = gradient.weight, dproduct = gradient.score;
+          }
       }
       store_weights(score, memory.product);
       __syncthreads();

@@ -26,7 +26,8 @@ struct ProductLayout {
   static __device__ int column(int n, int x) { return n / pack * (16 * pack) + x * pack + n % pack; }
 };
 
-/// Shared memory of a block. `staged` holds either the operands of the first product or rows of the second's.
+/// Shared memory of a block. The union holds either the operands of the first product or rows of the
+/// second's.
 template <class A, int columns>
 struct ProductMemory {
   using Layout = ProductLayout<A>;
@@ -74,8 +75,9 @@ __device__ __forceinline__ void stage_transposed(
   }
 }
 
-/// product[m][n] = the sum over all columns of left[row m] right[row column(n)]. Begins and ends with a
-/// barrier, in terms of `memory.staged`: what was there may be overwritten, and what is there is free.
+/// product[m][n] = the sum over all columns of left[row m] right[row column(n)]. Barriers stand before the
+/// operands are written and after they are read: what the union held may be in use until the call, and it is
+/// free at the return.
 template <class T, int columns>
 __device__ __forceinline__ void multiply_rows(const Rows<T>& left, const Rows<T>& right, int width,
                                               ProductMemory<Computed<T>, columns>& memory,

@@ -13,8 +13,8 @@
 /// the next one run; one barrier a tile. The result goes through the queries' memory, so that it is stored
 /// 16 bytes at a time.
 ///
-/// Traffic of a block: its queries and its result once; k and v of the visible tiles once, for 64 queries of
-/// 128 columns and 128 of fewer.
+/// Traffic of a block: its queries and its result once; k and v of the visible tiles once. A block has 128
+/// queries, 64 where it has 128 columns or extras.
 namespace tessera::kernels::cuda::fused_attention {
 
 template <class T, int width, bool extras>
