@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdlib>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "tensor/cuda/runtime/check.h"
@@ -29,11 +30,21 @@ std::string position_of(int64_t element, const Shape& shape) {
 [[noreturn]] void throw_error(const LateCheck& check, const LateErrorSlot& slot) {
   if (check.limit < 0)
     throw ValueError(
-        text(check.where, ": the divisor's element at ", position_of(slot.position, check.shape), " is 0"));
-  if (check.ignored)
+        text(check.where, ": the divisor's element ", slot.position, " is 0; its shape is ", check.shape));
+  if (check.is_offsets)
+    throw ValueError(text(check.where, ": offset ", slot.value, " of bag ", slot.position,
+                          " is out of order: offsets begin with 0, do not fall, and are at most the number "
+                          "of ids, ",
+                          check.limit));
+  if (check.entry)
+    throw IndexError(text(check.where, ": value ", slot.value, " at ",
+                          position_of(slot.position, check.shape), " of the index tensor at position ",
+                          *check.entry, " is outside [", -check.limit, ", ", check.limit, ")"));
+  if (check.ignored || check.is_class)
     throw IndexError(text(check.where, ": target ", slot.value, " at position ",
                           position_of(slot.position, check.shape), " is not a class: they go from 0 to ",
-                          check.limit - 1, ", and ", *check.ignored, " is ignored"));
+                          check.limit - 1,
+                          check.ignored ? text(", and ", *check.ignored, " is ignored") : ""));
   throw IndexError(text(check.where, ": index ", slot.value, " at position ",
                         position_of(slot.position, check.shape), " is outside [0, ", check.limit, ")"));
 }
@@ -55,11 +66,19 @@ class LateErrors {
     }
     const std::lock_guard lock(mutex_);
     LateErrorSlot* slot = on_device_ + checks_.size();
-    checks_.push_back(what);
+    const cudaStream_t stream = current_stream(device_);
+    checks_.push_back({what, stream});
     const DeviceGuard guard(device_);
     // All bits set: position -1.
-    check(cudaMemsetAsync(slot, 0xff, sizeof(LateErrorSlot), current_stream(device_)), "cudaMemsetAsync");
+    check(cudaMemsetAsync(slot, 0xff, sizeof(LateErrorSlot), stream), "cudaMemsetAsync");
     return slot;
+  }
+
+  /// The stream has ended.
+  void forget_stream(cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    for (Pending& pending : checks_)
+      if (pending.stream == stream) pending.stream = nullptr;
   }
 
   void release() {
@@ -70,19 +89,32 @@ class LateErrors {
   void throw_first() {
     const std::lock_guard lock(mutex_);
     if (checks_.empty()) return;
-    const std::vector<LateCheck> checks = std::move(checks_);
+    const std::vector<Pending> checks = std::move(checks_);
     checks_.clear();
     const DeviceGuard guard(device_);
     const cudaStream_t stream = current_stream(device_);
+    std::set<cudaStream_t> others;
+    for (const Pending& pending : checks)
+      if (pending.stream != nullptr && pending.stream != stream) others.insert(pending.stream);
+    for (const cudaStream_t other : others) {
+      Event event(device_);
+      event.record(other);
+      event.block(stream);
+    }
     check(cudaMemcpyAsync(on_host_, on_device_, checks.size() * sizeof(LateErrorSlot), cudaMemcpyDeviceToHost,
                           stream),
           "cudaMemcpyAsync");
     check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     for (size_t i = 0; i < checks.size(); ++i)
-      if (on_host_[i].position >= 0) throw_error(checks[i], on_host_[i]);
+      if (on_host_[i].position >= 0) throw_error(checks[i].what, on_host_[i]);
   }
 
  private:
+  struct Pending {
+    LateCheck what;
+    cudaStream_t stream;  ///< null: one that has ended
+  };
+
   size_t count() {
     const std::lock_guard lock(mutex_);
     return checks_.size();
@@ -91,7 +123,7 @@ class LateErrors {
   Device device_;
   std::mutex mutex_;
   LateErrorSlot *on_device_ = nullptr, *on_host_ = nullptr;  // until the process ends
-  std::vector<LateCheck> checks_;
+  std::vector<Pending> checks_;
 };
 
 std::array<LateErrors*, max_devices> errors{};
@@ -120,6 +152,10 @@ LateErrorSlot* late_error_slot(Device device, const LateCheck& check) {
 
 void throw_late_errors(Device device) {
   errors_of(device).throw_first();
+}
+
+void forget_late_stream(Device device, cudaStream_t stream) {
+  if (errors[device.index] != nullptr) errors[device.index]->forget_stream(stream);
 }
 
 }  // namespace tessera::cuda_runtime

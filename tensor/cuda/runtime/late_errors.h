@@ -1,5 +1,7 @@
 #pragma once  // internal
 
+#include <cuda_runtime_api.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +23,9 @@ struct LateCheck {
   Shape shape;                          ///< of the tensor that is checked
   int64_t limit;                        ///< indices are in [0, limit); -1: a check of divisors
   std::optional<int64_t> ignored = {};  ///< of a loss's targets: the one outside that is no mistake
+  std::optional<int> entry = {};        ///< of an index tensor in a list: values are in [-limit, limit)
+  bool is_class = false;                ///< of a loss's targets where none is ignored
+  bool is_offsets = false;              ///< of bags, which rise from 0 to `limit`
 };
 
 /// Values that only the device has (indices, divisors) are checked there, and the host does not wait: a
@@ -34,5 +39,7 @@ LateErrorSlot* late_error_slot(Device device, const LateCheck& check);
 /// Throws the first error that kernels have written since the last call: IndexError, ValueError. Called when
 /// the current stream has ended. Costs nothing where there was no check.
 void throw_late_errors(Device device);
+/// Says that `stream` has ended and is destroyed.
+void forget_late_stream(Device device, cudaStream_t stream);
 
 }  // namespace tessera::cuda_runtime
