@@ -14,6 +14,7 @@
 #include "tensor/cuda/runtime/library.h"
 #include "tensor/cuda/runtime/stream.h"
 #include "tensor/error.h"
+#include "tensor/memory/account.h"
 
 namespace tessera::cuda_runtime {
 namespace {
@@ -34,6 +35,17 @@ void forget(void* block, int64_t bytes, cudaStream_t stream) {
       is_simulated() ? reinterpret_cast<Forget*>(find_symbol("tessera_cuda_sim_forget")) : nullptr;
   if (function != nullptr)
     check(static_cast<cudaError_t>(function(block, static_cast<size_t>(bytes), stream)), "forget");
+}
+
+/// The bytes that the thread's account holds, on all devices: "parameter 4000, activation 512".
+std::string held_by_category() {
+  std::string list;
+  for (int i = 0; i < memory_categories; ++i) {
+    const auto category = static_cast<MemoryCategory>(i);
+    const int64_t bytes = current_account()->count(category).current;
+    if (bytes != 0) list += text(list.empty() ? "" : ", ", to_string(category), " ", bytes);
+  }
+  return list.empty() ? "nothing" : list;
 }
 
 class DeviceAllocator {
@@ -61,14 +73,18 @@ class DeviceAllocator {
     return block->address;
   }
 
-  void free(void* address) {
+  void free(void* address) noexcept {
     const std::lock_guard lock(mutex_);
     Block* block = heap_.find(address);
     used_ -= block->requested;
     const auto users = users_.find(block);
     if (users == users_.end()) return heap_.free(block);
     Waiting waiting{block, {}};
-    for (const cudaStream_t stream : users->second) waiting.ends.emplace_back(device_).record(stream);
+    try {
+      for (const cudaStream_t stream : users->second) waiting.ends.emplace_back(device_).record(stream);
+    } catch (const Error&) {
+      waiting.ends.clear();  // a lost device uses nothing any more
+    }
     users_.erase(users);
     waiting_.push_back(std::move(waiting));
   }
@@ -86,6 +102,11 @@ class DeviceAllocator {
     const DeviceGuard guard(device_);
     collect(true);
     heap_.release_free_segments();
+  }
+  /// A stream that has ended is destroyed: no block waits for it.
+  void forget_stream(cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    for (auto& [block, streams] : users_) std::erase(streams, stream);
   }
 
   DeviceAllocatorStatistics statistics() {
@@ -129,7 +150,9 @@ class DeviceAllocator {
     throw OutOfMemoryError(text("out of memory on ", device_, ": ", bytes, " bytes were requested; ", total,
                                 " bytes are there, ", used_, " are in use by tensors of this process, ",
                                 heap_.reserved() - used_, " are cached in pieces of at most ",
-                                heap_.largest_free(), ", and ", free, " are free"));
+                                heap_.largest_free(), ", and ", free, " are free: at most ",
+                                std::max(heap_.largest_free(), static_cast<int64_t>(free)),
+                                " bytes would fit; this account holds ", held_by_category()));
   }
 
   Device device_;
@@ -142,10 +165,15 @@ class DeviceAllocator {
 
 std::array<DeviceAllocator*, max_devices> allocators{};
 
-/// What is cached goes back when the process ends, so that a leak is distinguished from a cache.
+/// What is cached goes back when the process ends, so that a leak is distinguished from a cache. A lost
+/// device takes nothing back.
 void empty_at_exit() {
-  for (DeviceAllocator* allocator : allocators)
-    if (allocator != nullptr) allocator->empty();
+  for (DeviceAllocator* allocator : allocators) {
+    try {
+      if (allocator != nullptr) allocator->empty();
+    } catch (const Error&) {
+    }
+  }
 }
 
 /// Never destroyed: tensors may be, after main.
@@ -171,6 +199,10 @@ void device_free(Device device, void* block) noexcept {
 
 void use_on_stream(Device device, void* block, cudaStream_t stream) {
   if (block != nullptr) allocator_of(device).use(block, stream);
+}
+
+void forget_stream(Device device, cudaStream_t stream) {
+  if (allocators[device.index] != nullptr) allocators[device.index]->forget_stream(stream);
 }
 
 void device_empty_cache(Device device) {
