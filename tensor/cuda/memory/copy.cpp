@@ -2,6 +2,10 @@
 // contiguous first, where they are.
 #include <cuda_runtime_api.h>
 
+#include <mutex>
+#include <set>
+#include <utility>
+
 #include "tensor/cuda/backend.h"
 #include "tensor/cuda/memory/device_allocator.h"
 #include "tensor/cuda/memory/pinned_memory.h"
@@ -55,10 +59,29 @@ void copy_rows(const Tensor& source, const Tensor& target, const Rows& rows, cud
           "cudaMemcpy2DAsync");
 }
 
+/// Lets `reader` reach the memory of `owner` without a detour over the host, where the machine can; once for
+/// each pair.
+void enable_peer_access(Device reader, Device owner) {
+  static std::mutex mutex;
+  static auto* done = new std::set<std::pair<int, int>>;
+  const std::lock_guard lock(mutex);
+  if (!done->emplace(reader.index, owner.index).second) return;
+  int can = 0;
+  check(cudaDeviceCanAccessPeer(&can, reader.index, owner.index), "cudaDeviceCanAccessPeer");
+  if (can == 0) return;
+  const DeviceGuard guard(reader);
+  const cudaError_t status = cudaDeviceEnablePeerAccess(owner.index, 0);
+  if (status == cudaErrorPeerAccessAlreadyEnabled)
+    cudaGetLastError();  // not an error: takes it out of the thread's last one
+  else
+    check(status, "cudaDeviceEnablePeerAccess");
+}
+
 void copy_between_cards(const Tensor& given, const Tensor& target) {
   const Tensor source = given.contiguous();
   const Device from = source.device(), to = target.device();
   const cudaStream_t stream = current_stream(to);
+  enable_peer_access(to, from);
   wait_for(from, current_stream(from), to, stream);
   use_on_stream(from, source.raw_data(), stream);
   const DeviceGuard guard(to);
