@@ -42,11 +42,7 @@ Bags joined(const Tensor& ids, const Tensor& offsets, const EmbeddingBagOptions&
                       ": expected offsets (B), got ", describe(offsets));
   if (!o.include_last_offset) return {ids, offsets, factors};
   const int64_t bags = offsets.numel() - 1;
-  if (!offsets.is_meta()) {
-    const int64_t last = offsets.select(0, bags).to(i64).item<int64_t>();
-    require<ValueError>(last == ids.numel(), where, ": the last offset is ", last,
-                        ", expected the number of ids, ", ids.numel());
-  }
+  ops::check_last_offset(offsets, ids.numel());
   return {ids, offsets.narrow(0, 0, bags), factors};
 }
 

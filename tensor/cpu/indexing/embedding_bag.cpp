@@ -84,6 +84,12 @@ void bag_bounds(const Tensor& offsets, int64_t ids, const Tensor& bounds) {
   bound[bags] = ids;
 }
 
+void check_last_offset(const Tensor& offsets, int64_t ids) {
+  const int64_t last = offsets.data<int64_t>()[offsets.numel() - 1];
+  require<ValueError>(last == ids, "embedding_bag: the last offset is ", last,
+                      ", expected the number of ids, ", ids);
+}
+
 void bag_of_each_id(const Tensor& bounds, const Tensor& bags) {
   const int64_t* const bound = bounds.data<int64_t>();
   int64_t* const bag = bags.data<int64_t>();

@@ -147,8 +147,12 @@ void read_as(const Tensor& x, const Around& around, const Tensor& positions, con
 void add_coordinate(const char* where, int entry, const Tensor& index, int64_t extent, bool replace,
                     const Tensor& positions) {
   const OutsideExtent outside{IndexValues(index), extent};
-  check_late({.where = where, .shape = index.shape(), .limit = extent, .entry = entry}, index.device(),
-             index.numel(), outside);
+  check_late({.where = where,
+              .shape = index.shape(),
+              .limit = extent,
+              .kind = cuda_runtime::LateCheck::Kind::index_entry,
+              .entry = entry},
+             index.device(), index.numel(), outside);
   launch(where, index.device(), index.numel(), [&](dim3 grid, dim3 block, cudaStream_t stream) {
     coordinate_kernel<<<grid, block, 0, stream>>>(outside, index.numel(), replace,
                                                   static_cast<int64_t*>(positions.raw_data()));

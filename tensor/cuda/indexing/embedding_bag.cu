@@ -10,6 +10,8 @@
 namespace tessera::kernels::cuda {
 namespace {
 
+using cuda_runtime::LateCheck;
+
 /// Offsets that do not begin with 0, fall, or pass the number of ids.
 struct OutOfOrder {
   const int64_t* offsets;
@@ -19,6 +21,14 @@ struct OutOfOrder {
     return offsets[b] < least || offsets[b] > most;
   }
   __device__ int64_t value(int64_t b) const { return offsets[b]; }
+};
+
+/// A last offset that is not the number of ids.
+struct LastOffset {
+  const int64_t* last;
+  int64_t ids;
+  __device__ bool operator()(int64_t) const { return *last != ids; }
+  __device__ int64_t value(int64_t) const { return *last; }
 };
 
 __global__ void __launch_bounds__(threads_per_block, min_blocks)
@@ -102,11 +112,18 @@ void bag_bounds(const Tensor& offsets, int64_t ids, const Tensor& bounds) {
   const int64_t bags = offsets.numel();
   const auto* given = static_cast<const int64_t*>(offsets.raw_data());
   const Device device = bounds.device();
-  check_late({.where = "embedding_bag", .shape = offsets.shape(), .limit = ids, .is_offsets = true}, device,
-             bags, OutOfOrder{given, ids});
+  check_late(
+      {.where = "embedding_bag", .shape = offsets.shape(), .limit = ids, .kind = LateCheck::Kind::offsets},
+      device, bags, OutOfOrder{given, ids});
   launch("embedding_bag", device, bags + 1, [&](dim3 grid, dim3 block, cudaStream_t stream) {
     bounds_kernel<<<grid, block, 0, stream>>>(given, bags, ids, static_cast<int64_t*>(bounds.raw_data()));
   });
+}
+
+void check_last_offset(const Tensor& offsets, int64_t ids) {
+  const auto* last = static_cast<const int64_t*>(offsets.raw_data()) + offsets.numel() - 1;
+  check_late({.where = "embedding_bag", .shape = {1}, .limit = ids, .kind = LateCheck::Kind::last_offset},
+             offsets.device(), 1, LastOffset{last, ids});
 }
 
 void bag_of_each_id(const Tensor& bounds, const Tensor& bags) {

@@ -8,6 +8,7 @@
 namespace tessera::kernels::cuda {
 
 void bag_bounds(const Tensor& offsets, int64_t ids, const Tensor& bounds);
+void check_last_offset(const Tensor& offsets, int64_t ids);
 void bag_of_each_id(const Tensor& bounds, const Tensor& bags);
 void embedding_bag(const Tensor& ids, const Tensor& weight, const Tensor& bounds, const Tensor& factors,
                    const Tensor& out);

@@ -149,10 +149,13 @@ void check_indices(const char* where, const Tensor& index, int64_t limit) {
 
 void check_class_targets(const char* where, const Tensor& targets, int64_t classes,
                          std::optional<int64_t> ignored) {
-  check_late(
-      {.where = where, .shape = targets.shape(), .limit = classes, .ignored = ignored, .is_class = true},
-      targets.device(), targets.numel(),
-      NoClass{static_cast<const int64_t*>(targets.raw_data()), classes, ignored.value_or(0)});
+  check_late({.where = where,
+              .shape = targets.shape(),
+              .limit = classes,
+              .ignored = ignored,
+              .kind = cuda_runtime::LateCheck::Kind::targets},
+             targets.device(), targets.numel(),
+             NoClass{static_cast<const int64_t*>(targets.raw_data()), classes, ignored.value_or(0)});
 }
 
 void index_select(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& out) {

@@ -28,25 +28,32 @@ std::string position_of(int64_t element, const Shape& shape) {
 }
 
 [[noreturn]] void throw_error(const LateCheck& check, const LateErrorSlot& slot) {
+  using Kind = LateCheck::Kind;
+  const std::string place = position_of(slot.position, check.shape);
   if (check.limit < 0)
     throw ValueError(
         text(check.where, ": the divisor's element ", slot.position, " is 0; its shape is ", check.shape));
-  if (check.is_offsets)
-    throw ValueError(text(check.where, ": offset ", slot.value, " of bag ", slot.position,
-                          " is out of order: offsets begin with 0, do not fall, and are at most the number "
-                          "of ids, ",
-                          check.limit));
-  if (check.entry)
-    throw IndexError(text(check.where, ": value ", slot.value, " at ",
-                          position_of(slot.position, check.shape), " of the index tensor at position ",
-                          *check.entry, " is outside [", -check.limit, ", ", check.limit, ")"));
-  if (check.ignored || check.is_class)
-    throw IndexError(text(check.where, ": target ", slot.value, " at position ",
-                          position_of(slot.position, check.shape), " is not a class: they go from 0 to ",
-                          check.limit - 1,
+  if (check.ignored || check.kind == Kind::targets)
+    throw IndexError(text(check.where, ": target ", slot.value, " at position ", place,
+                          " is not a class: they go from 0 to ", check.limit - 1,
                           check.ignored ? text(", and ", *check.ignored, " is ignored") : ""));
-  throw IndexError(text(check.where, ": index ", slot.value, " at position ",
-                        position_of(slot.position, check.shape), " is outside [0, ", check.limit, ")"));
+  switch (check.kind) {
+    case Kind::index_entry:
+      throw IndexError(text(check.where, ": value ", slot.value, " at ", place,
+                            " of the index tensor at position ", check.entry, " is outside [", -check.limit,
+                            ", ", check.limit, ")"));
+    case Kind::offsets:
+      throw ValueError(text(check.where, ": offset ", slot.value, " of bag ", slot.position,
+                            " is out of order: offsets begin with 0, do not fall, and are at most the number "
+                            "of ids, ",
+                            check.limit));
+    case Kind::last_offset:
+      throw ValueError(text(check.where, ": the last offset is ", slot.value,
+                            ", expected the number of ids, ", check.limit));
+    default:
+      throw IndexError(text(check.where, ": index ", slot.value, " at position ", place, " is outside [0, ",
+                            check.limit, ")"));
+  }
 }
 
 class LateErrors {

@@ -13,6 +13,8 @@ constexpr Kernel<void(const char* where, const Tensor& index, int64_t limit)> ch
     "check_indices", &kernels::cpu::check_indices, TESSERA_CUDA_KERNEL(kernels::cuda::check_indices)};
 constexpr Kernel<void(const Tensor& offsets, int64_t ids, const Tensor& bounds)> bounds_kernel{
     "embedding_bag", &kernels::cpu::bag_bounds, TESSERA_CUDA_KERNEL(kernels::cuda::bag_bounds)};
+constexpr Kernel<void(const Tensor& offsets, int64_t ids)> last_offset_kernel{
+    "embedding_bag", &kernels::cpu::check_last_offset, TESSERA_CUDA_KERNEL(kernels::cuda::check_last_offset)};
 constexpr Kernel<void(const Tensor& bounds, const Tensor& bags)> bags_kernel{
     "embedding_bag", &kernels::cpu::bag_of_each_id, TESSERA_CUDA_KERNEL(kernels::cuda::bag_of_each_id)};
 constexpr Kernel<void(const Tensor& ids, const Tensor& weight, const Tensor& bounds, const Tensor& factors,
@@ -34,11 +36,15 @@ void check_dtypes(const Tensor& ids, const Tensor& weight, const Tensor& offsets
   require_floating("embedding_bag", weight);
 }
 
-/// The offsets and N: where each bag begins and ends. Throws for offsets that do not fit.
-Tensor bounds_of(const Tensor& offsets, int64_t ids) {
+void check_offsets(const Tensor& offsets) {
   require<ShapeError>(offsets.ndim() == 1, "embedding_bag: expected offsets (B), got ", describe(offsets));
   require<DTypeError>(offsets.dtype() == i64, "embedding_bag: expected offsets of i64, got ",
                       describe(offsets));
+}
+
+/// The offsets and N: where each bag begins and ends. Throws for offsets that do not fit.
+Tensor bounds_of(const Tensor& offsets, int64_t ids) {
+  check_offsets(offsets);
   const int64_t bags = offsets.numel();
   require<ValueError>(bags > 0 || ids == 0, "embedding_bag: ", ids, " ids have no bag");
   const Tensor bounds = Tensor::empty({bags + 1}, i64, offsets.device());
@@ -77,6 +83,12 @@ Tensor embedding_bag_max_rows(const Tensor& ids, const Tensor& weight, const Ten
   check_kernel(device, "embedding_bag", index, weight.size(0));
   if (rows.numel() > 0) max_kernel(device, index, weight.contiguous(), bounds, rows);
   return rows;
+}
+
+void check_last_offset(const Tensor& offsets, int64_t ids) {
+  const Device device = common_device("embedding_bag", {&offsets});
+  check_offsets(offsets);
+  last_offset_kernel(device, offsets.contiguous(), ids);
 }
 
 Tensor bags_of(const Tensor& offsets, int64_t ids) {

@@ -95,6 +95,9 @@ TEST_CASE("cuda: offsets of bags that do not fit, and ids, are found late") {
   says(bags({1, 2, 3}, {0, 7}), "embedding_bag: offset 7 of bag 1 is out of order");
   says(bags({1, 8, 3}, {0, 1}), "embedding_bag: index 8 at position (1) is outside [0, 5)");
   CHECK(bags({1, 2, 3}, {0, 2}).empty());
+  embedding_bag(Tensor::from<int64_t>({1, 2}).to(device), table, Tensor::from<int64_t>({0, 3}).to(device),
+                {.mode = BagMode::sum, .include_last_offset = true});
+  says(error_of([&] { synchronize(device); }), "the last offset is 3, expected the number of ids, 2");
 }
 
 TEST_CASE("cuda: an error of another stream's kernel is found, also when the stream is gone") {

@@ -32,7 +32,8 @@ TEST_CASE("cuda: a lost device is named by every later use, and the host goes on
     says(message, "a kernel failed earlier, and the device is lost to this process");
   }
   CHECK(ops::sum(ops::add(here, here)).item() == doctest::Approx(10));
-  const std::filesystem::path path = std::filesystem::temp_directory_path() / "tessera_lost_device.safetensors";
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / "tessera_lost_device.safetensors";
   const NamedTensor kept{"kept", here};
   io::write_safetensors(path.string(), {&kept, 1});
   CHECK(have_same_bits(io::SafetensorsFile(path.string()).read("kept"), ops::linspace(0, 1, 10)));
