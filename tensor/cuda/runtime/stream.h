@@ -40,7 +40,6 @@ class Event {
 };
 
 /// A queue of work on a device, which runs in order. It never waits for the legacy default stream. Movable.
-/// The destructor waits for its end.
 class Stream {
  public:
   explicit Stream(Device device);
