@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <list>
+#include <map>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -81,7 +82,7 @@ class DeviceAllocator {
     if (users == users_.end()) return heap_.free(block);
     Waiting waiting{block, {}};
     try {
-      for (const cudaStream_t stream : users->second) waiting.ends.emplace_back(device_).record(stream);
+      for (const auto& [stream, device] : users->second) waiting.ends.emplace_back(device).record(stream);
     } catch (const Error&) {
       waiting.ends.clear();  // a lost device uses nothing any more
     }
@@ -89,12 +90,11 @@ class DeviceAllocator {
     waiting_.push_back(std::move(waiting));
   }
 
-  void use(void* address, cudaStream_t stream) {
+  void use(void* address, Device stream_device, cudaStream_t stream) {
     const std::lock_guard lock(mutex_);
     Block* block = heap_.find(address);
     if (block == nullptr || block->stream == stream) return;
-    std::vector<cudaStream_t>& streams = users_[block];
-    if (std::find(streams.begin(), streams.end(), stream) == streams.end()) streams.push_back(stream);
+    users_[block].emplace(stream, stream_device);
   }
 
   void empty() {
@@ -106,7 +106,7 @@ class DeviceAllocator {
   /// A stream that has ended is destroyed: no block waits for it.
   void forget_stream(cudaStream_t stream) {
     const std::lock_guard lock(mutex_);
-    for (auto& [block, streams] : users_) std::erase(streams, stream);
+    for (auto& [block, streams] : users_) streams.erase(stream);
   }
 
   DeviceAllocatorStatistics statistics() {
@@ -147,18 +147,18 @@ class DeviceAllocator {
   [[noreturn]] void throw_out_of_memory(int64_t bytes) const {
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
-    throw OutOfMemoryError(text("out of memory on ", device_, ": ", bytes, " bytes were requested; ", total,
-                                " bytes are there, ", used_, " are in use by tensors of this process, ",
-                                heap_.reserved() - used_, " are cached in pieces of at most ",
-                                heap_.largest_free(), ", and ", free, " are free: at most ",
-                                std::max(heap_.largest_free(), static_cast<int64_t>(free)),
-                                " bytes would fit; this account holds ", held_by_category()));
+    throw OutOfMemoryError(
+        text("out of memory on ", device_, ": ", bytes, " bytes were requested; ", total,
+             " bytes are there, ", used_, " are in use by tensors of this process, ",
+             heap_.reserved() - used_, " are cached in pieces of at most ", heap_.largest_free(), ", and ",
+             free, " are free: at most ", std::max(heap_.largest_free(), static_cast<int64_t>(free)),
+             " bytes would fit; with this request the account holds ", held_by_category()));
   }
 
   Device device_;
   std::mutex mutex_;
   SegmentHeap heap_;
-  std::unordered_map<Block*, std::vector<cudaStream_t>> users_;
+  std::unordered_map<Block*, std::map<cudaStream_t, Device>> users_;  ///< with the stream's device
   std::list<Waiting> waiting_;
   int64_t used_ = 0, peak_used_ = 0;
 };
@@ -198,7 +198,10 @@ void device_free(Device device, void* block) noexcept {
 }
 
 void use_on_stream(Device device, void* block, cudaStream_t stream) {
-  if (block != nullptr) allocator_of(device).use(block, stream);
+  use_on_stream(device, block, device, stream);
+}
+void use_on_stream(Device device, void* block, Device stream_device, cudaStream_t stream) {
+  if (block != nullptr) allocator_of(device).use(block, stream_device, stream);
 }
 
 void forget_stream(Device device, cudaStream_t stream) {

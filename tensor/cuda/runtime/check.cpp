@@ -65,6 +65,7 @@ std::string_view in_tree(std::string_view file) {
 }  // namespace
 
 void throw_failed(cudaError_t status, const char* call, const std::source_location& place) {
+  cudaGetLastError();  // else the next launch would report it again; one that loses the device stays
   const std::string message =
       text(call, " (", in_tree(place.file_name()), ":", place.line(), "): ", cudaGetErrorName(status), ", ",
            cudaGetErrorString(status), advice(status));

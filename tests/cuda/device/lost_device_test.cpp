@@ -20,7 +20,7 @@ TEST_CASE("cuda: a lost device is named by every later use, and the host goes on
     // Memory that no allocation has.
     const auto nowhere = Storage::wrap(reinterpret_cast<void*>(uintptr_t{1} << 44), 4000, device, {});
     const Tensor wild = Tensor::over(nowhere, f32, {1000}, {1}, 0);
-    ops::add(wild, wild);
+    says(error_of([&] { ops::add(wild, wild), synchronize(device); }), "cudaErrorIllegalAddress");
   }
   for (const auto& use : {+[](const Tensor& x) { synchronize(x.device()); },
                           +[](const Tensor& x) { static_cast<void>(x.to(cpu())); },
