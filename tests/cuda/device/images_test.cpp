@@ -59,10 +59,11 @@ TEST_CASE("cuda: batch norm in training is the CPU's, in both layouts and with m
       CAPTURE(last);
       const Tensor x = ops::add(ops::mul(randn(shape), 0.5), 30.0);  // a mean far from 0
       const Normed here = batch_normed(x, cpu(), last), there = batch_normed(x, device, last);
+      // Sums of up to 19,600 f32 terms, in another order.
       CHECK(distance(here.y, there.y) < 2e-5);
       CHECK(distance(here.dx, there.dx) < 2e-4);
-      CHECK(distance(here.dweight, there.dweight) < 2e-5);
-      CHECK(distance(here.dbias, there.dbias) < 2e-5);
+      CHECK(distance(here.dweight, there.dweight) < 1e-4);
+      CHECK(distance(here.dbias, there.dbias) < 1e-4);
       CHECK(distance(here.running_mean, there.running_mean) < 1e-6);
       CHECK(distance(here.running_var, there.running_var) < 1e-5);
       CHECK(have_same_bits(there.dx, batch_normed(x, device, last).dx));
