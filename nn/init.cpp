@@ -113,7 +113,7 @@ void Initializer::fill(const Tensor& out, uint64_t key, const Shape& full_shape,
     return fill_(out, key, full_shape, first_index);
   const Tensor values = Tensor::empty(out.shape(), f32, out.device());
   fill_(values, key, full_shape, first_index);
-  out.copy_from(ops::cast(values, out.dtype()));
+  out.copy_from(ops::cast(values, out.dtype()).to(out.device()));
 }
 
 namespace {
@@ -231,7 +231,7 @@ Initializer elementwise(Element element, std::string description) {
               default:
                 fill_elements<float>(values, element, full, first);
             }
-            out.copy_from(ops::cast(values, out.dtype()));
+            out.copy_from(ops::cast(values, out.dtype()).to(out.device()));
           },
           false, own_dtype};
 }
@@ -252,7 +252,7 @@ Initializer orthogonal(double gain) {
             double* result = values.data<double>();
             for (int64_t i = 0; i < rows * columns; ++i)
               result[i] = gain * a[tall ? (i % columns) * rows + i / columns : i];
-            out.copy_from(ops::cast(values.view(full), out.dtype()));
+            out.copy_from(ops::cast(values.view(full), out.dtype()).to(out.device()));
           },
           true, own_dtype};
 }

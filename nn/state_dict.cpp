@@ -29,8 +29,8 @@ std::unordered_map<std::string, std::string> first_names_of_tied(const Module& m
 
 bool same_values(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() &&
-         std::memcmp(a.contiguous().raw_data(), b.contiguous().raw_data(), static_cast<size_t>(a.nbytes())) ==
-             0;
+         std::memcmp(a.to(cpu()).contiguous().raw_data(), b.to(cpu()).contiguous().raw_data(),
+                     static_cast<size_t>(a.nbytes())) == 0;
 }
 
 /// `state` with tied parameters under their first names, each once, and without what other ranks hold.

@@ -30,8 +30,14 @@ void* allocate(Device device, int64_t) {
   throw_not_built(to_string(device).c_str());
 }
 void free(Device, void*) noexcept {}
-void copy(const Tensor&, const Tensor&) {
+void copy(const Tensor&, const Tensor&, bool) {
   throw_not_built("copy");
+}
+std::shared_ptr<MemorySource> pinned_memory() {
+  throw_not_built("pinned memory");
+}
+bool is_pinned(const Tensor&) {
+  return false;
 }
 void synchronize(Device device) {
   throw_not_built(to_string(device).c_str());

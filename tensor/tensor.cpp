@@ -89,8 +89,8 @@ Tensor Tensor::to(Device target) const {
   if (target.is_batched() && device().is_cpu()) return batched::shared(*this, target.samples);
   if (device().is_batched()) throw_no_batching_rule("to");
   if (!is_meta() && !target.is_batched()) {  // one of them is a CUDA device
-    const Tensor source = contiguous(), copied = empty(shape_, dtype_, target);
-    cuda_backend::copy(source, copied);
+    const Tensor copied = empty(shape_, dtype_, target);
+    cuda_backend::copy(*this, copied);
     return copied;
   }
   throw DeviceError(text("to: cannot copy from ", device(), " to ", target));
@@ -102,7 +102,8 @@ Tensor Tensor::to(DType dtype) const {
 }
 
 Tensor Tensor::to(Device target, DType dtype) const {
-  return to(dtype).to(target);
+  // The narrower of the two crosses.
+  return size_of(dtype) <= size_of(this->dtype()) ? to(dtype).to(target) : to(target).to(dtype);
 }
 
 void Tensor::copy_from(const Tensor& source) const {

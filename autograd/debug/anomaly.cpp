@@ -5,6 +5,8 @@
 #include "autograd/debug/anomaly_check.h"
 #include "tensor/batched/batched.h"
 #include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/elementwise/unary.h"
+#include "tensor/ops/reduction.h"
 
 namespace tessera {
 namespace {
@@ -28,7 +30,8 @@ int64_t first_nan(const Tensor& values) {
   if (!values.defined() || values.is_meta() || !is_floating(values.dtype())) return -1;
   const Device device = values.device();
   const Tensor all = device.is_batched() ? batched::all_samples(values, device.samples) : values;
-  const Tensor wide = ops::cast(all, f64).contiguous();
+  if (device.is_cuda() && ops::any(ops::isnan(all)).item_i64() == 0) return -1;  // one byte is copied
+  const Tensor wide = ops::cast(device.is_cuda() ? all.to(cpu()) : all, f64).contiguous();
   const double* elements = wide.data<double>();
   for (int64_t i = 0; i < wide.numel(); ++i)
     if (std::isnan(elements[i])) return i % values.numel();

@@ -15,14 +15,14 @@ Tensor weights_like(const Tensor& output, int salt) {
   for (int64_t i = 0; i < weights.numel(); ++i)
     weights.data<double>()[i] =
         0.5 + std::fmod(0.6180339887498949 * static_cast<double>(i + 1 + 7 * salt), 1.0);
-  return weights;
+  return weights.to(output.device());
 }
 
 double weighted_sum(std::span<const Variable> outputs) {
   double sum = 0;
   for (size_t k = 0; k < outputs.size(); ++k) {
     if (outputs[k].dtype() != f64) continue;
-    const Tensor values = outputs[k].value().contiguous(),
+    const Tensor values = outputs[k].value().to(cpu()).contiguous(),
                  weights = weights_like(values, static_cast<int>(k));
     for (int64_t i = 0; i < values.numel(); ++i) sum += values.data<double>()[i] * weights.data<double>()[i];
   }
@@ -60,19 +60,20 @@ std::vector<Variable> analytic_gradients(const CheckedFunction& function, std::s
   if (!roots.empty() && !wanted.empty())
     gradients = grad(roots, wanted, weights, {.create_graph = create_graph, .allow_unused = true});
   for (size_t i = 0; i < wanted.size(); ++i)
-    if (!gradients[i].defined()) gradients[i] = Tensor::zeros(wanted[i].shape(), f64);
+    if (!gradients[i].defined()) gradients[i] = Tensor::zeros(wanted[i].shape(), f64, wanted[i].device());
   return gradients;
 }
 
-double numeric_derivative(const CheckedFunction& function, std::span<const Variable> inputs, double& element,
-                          double step) {
+/// `element`, of one input, is moved in place.
+double numeric_derivative(const CheckedFunction& function, std::span<const Variable> inputs,
+                          const Tensor& element, double step) {
   NoGrad no_grad;
-  const double at = element;
-  element = at + step;
+  const double at = element.item();
+  ops::fill_(element, at + step);
   const double above = weighted_sum(function(inputs));
-  element = at - step;
+  ops::fill_(element, at - step);
   const double below = weighted_sum(function(inputs));
-  element = at;
+  ops::fill_(element, at);
   return (above - below) / (2 * step);
 }
 
@@ -88,10 +89,10 @@ GradcheckResult gradcheck(const CheckedFunction& function, std::span<const Varia
 
   GradcheckResult result;
   for (size_t k = 0; k < wanted.size(); ++k) {
-    const Tensor analytic = gradients[k].value().contiguous();
-    double* elements = wanted[k].value().data<double>();
+    const Tensor analytic = gradients[k].value().to(cpu()).contiguous();
+    const Tensor elements = wanted[k].value().view({wanted[k].numel()});
     for (int64_t i = 0; i < wanted[k].numel(); ++i) {
-      const double expected = numeric_derivative(function, leaves, elements[i], options.step);
+      const double expected = numeric_derivative(function, leaves, elements.narrow(0, i, 1), options.step);
       const double got = analytic.data<double>()[i], error = std::abs(got - expected);
       if (!(error <= options.absolute + options.relative * std::abs(expected)) && result.passed) {
         result.passed = false;

@@ -186,11 +186,7 @@ class FileValue final : public ValueSource {
  public:
   FileValue(const Tensor& value, std::shared_ptr<FileStore::File> file)
       : file_(std::move(file)), shape_(value.shape()), dtype_(value.dtype()), device_(value.device()) {
-    Tensor whole = value.contiguous();
-    if (!device_.is_cpu()) {
-      whole = Tensor::empty(shape_, dtype_, cpu());
-      whole.copy_from(value);
-    }
+    const Tensor whole = value.to(cpu()).contiguous();
     bytes_ = whole.nbytes();
     at_ = file_->write(whole.raw_data(), bytes_);
   }
@@ -198,10 +194,7 @@ class FileValue final : public ValueSource {
   Tensor produce() override {
     const Tensor whole = Tensor::empty(shape_, dtype_, cpu());
     file_->read(at_, whole.raw_data(), bytes_);
-    if (device_.is_cpu()) return whole;
-    const Tensor value = Tensor::empty(shape_, dtype_, device_);
-    value.copy_from(whole);
-    return value;
+    return whole.to(device_);
   }
 
  private:

@@ -5,6 +5,7 @@
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/arg_extreme.h"
 #include "tensor/cpu/reduction.h"
+#include "tensor/cuda/reduction/arg_extreme.h"
 #include "tensor/cuda/reduction/reduction.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/kernel.h"
@@ -16,7 +17,8 @@ constexpr Kernel<void(Reduction, double, const Tensor&, const Tensor&)> reduce_k
     "reduce", &kernels::cpu::reduce, TESSERA_CUDA_KERNEL(kernels::cuda::reduce),
     batched::together<&kernels::cpu::reduce>};
 constexpr Kernel<void(bool, int64_t, const Tensor&, const Tensor&)> arg_extreme_kernel{
-    "argmax", &kernels::cpu::arg_extreme, nullptr, batched::along<&kernels::cpu::arg_extreme>};
+    "argmax", &kernels::cpu::arg_extreme, TESSERA_CUDA_KERNEL(kernels::cuda::arg_extreme),
+    batched::along<&kernels::cpu::arg_extreme>};
 
 /// x's shape with extent 1 along the axes to reduce.
 Shape kept_shape(const char* name, const Tensor& x, const Shape& axes) {

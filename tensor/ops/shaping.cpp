@@ -4,6 +4,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/shaping.h"
+#include "tensor/cuda/elementwise/shaping.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/kernel.h"
 
@@ -11,9 +12,11 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(const Tensor& x, unsigned dims, const Tensor& out)> flip_kernel{
-    "flip", &kernels::cpu::flip, nullptr, batched::one_by_one<&kernels::cpu::flip>};
+    "flip", &kernels::cpu::flip, TESSERA_CUDA_KERNEL(kernels::cuda::flip),
+    batched::one_by_one<&kernels::cpu::flip>};
 constexpr Kernel<void(const Tensor& x, int64_t diagonal, bool lower, const Tensor& out)> triangle_kernel{
-    "triangle", &kernels::cpu::triangle, nullptr, batched::one_by_one<&kernels::cpu::triangle>};
+    "triangle", &kernels::cpu::triangle, TESSERA_CUDA_KERNEL(kernels::cuda::triangle),
+    batched::one_by_one<&kernels::cpu::triangle>};
 
 Tensor triangle(const char* where, const Tensor& x, int64_t diagonal, bool lower) {
   common_device(where, {&x});

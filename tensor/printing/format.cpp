@@ -124,6 +124,7 @@ ElementText element_text_of(const Tensor& tensor, const Layout& layout, const Fo
 
 std::string format_values(const Tensor& tensor, const FormatOptions& options) {
   if (tensor.numel() == 0) return "[]";
+  if (tensor.device().is_cuda()) return format_values(tensor.to(cpu()), options);
   const Layout layout(tensor, options);
   return with_any(tensor.dtype(), [&]<class T>(TypeTag<T>) {
     return layout.print(0, 0, " ", options.line_width, element_text_of<T>(tensor, layout, options));
@@ -131,7 +132,8 @@ std::string format_values(const Tensor& tensor, const FormatOptions& options) {
 }
 
 std::string to_string(const Tensor& tensor) {
-  if (!tensor.defined() || !tensor.device().is_cpu()) return describe(tensor);
+  const bool has_values = tensor.defined() && (tensor.device().is_cpu() || tensor.device().is_cuda());
+  if (!has_values) return describe(tensor);
   return text(format_values(tensor), "\n", describe(tensor));
 }
 

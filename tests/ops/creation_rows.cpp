@@ -88,6 +88,8 @@ std::vector<OpRow> creation_rows() {
        .cases =
            [=] { return std::vector<OpCase>{{.name = "key", .inputs = {square}, .differentiable = true}}; }});
   rows.push_back({.name = "multinomial", .tested_in = "tests/tensor/ops/creation/random_test.cpp"});
+  rows.push_back({.name = "pin_memory", .tested_in = "tests/cuda/device/host_copies_test.cpp"});
+  rows.push_back({.name = "to_device", .tested_in = "tests/cuda/device/host_copies_test.cpp"});
   rows.push_back({.name = "power_sums", .tested_in = "tests/optim/clip_test.cpp"});
   rows.push_back({.name = "scale_and_find_nonfinite", .tested_in = "tests/optim/grad_scaler_test.cpp"});
   return rows;

@@ -164,7 +164,7 @@ struct GatheredStatistics {
 GatheredStatistics gather_statistics(RankStatistics& ranks, const ops::BatchNormed& own, double count) {
   const int64_t channels = own.mean.numel();
   const Tensor message = Tensor::empty({1 + 2 * channels}, f64);
-  const Tensor own_mean = ops::cast(own.mean, f64), own_variance = ops::cast(own.variance, f64);
+  const Tensor own_mean = own.mean.to(cpu(), f64), own_variance = own.variance.to(cpu(), f64);
   double* const values = message.data<double>();
   values[0] = count;
   std::copy_n(own_mean.data<double>(), channels, values + 1);
@@ -183,17 +183,17 @@ GatheredStatistics gather_statistics(RankStatistics& ranks, const ops::BatchNorm
     merged.count = total;
   }
   for (int64_t c = 0; c < channels; ++c) squares[c] /= merged.count;
-  return merged;
+  return {merged.count, merged.mean.to(own.mean.device()), merged.variance.to(own.mean.device())};
 }
 
 /// The sum over the ranks of a vector, in their order.
 Tensor sum_over_ranks(RankStatistics& ranks, const Tensor& values) {
-  const Tensor all = ranks.all_gather(ops::cast(values, f64).contiguous());
+  const Tensor all = ranks.all_gather(values.to(cpu(), f64).contiguous());
   const Tensor sum = Tensor::zeros(values.shape(), f64);
   for (int64_t rank = 0; rank < all.shape()[0]; ++rank)
     for (int64_t i = 0; i < values.numel(); ++i)
       sum.data<double>()[i] += all.data<double>()[rank * values.numel() + i];
-  return ops::cast(sum, values.dtype());
+  return sum.to(values.device(), values.dtype());
 }
 
 struct SyncRule;
@@ -219,7 +219,7 @@ struct SyncRule {
     const ops::BatchNormGradients own =
         ops::batch_norm_backward(dy[0].value(), x, weight, {}, mean, rstd, {.x = false});
     const int64_t channels = mean.numel();
-    const Tensor sums = Tensor::empty({2 * channels}, own.bias.dtype());
+    const Tensor sums = Tensor::empty({2 * channels}, own.bias.dtype(), own.bias.device());
     sums.narrow(0, 0, channels).copy_from(own.bias);
     sums.narrow(0, channels, channels).copy_from(own.weight);
     const Tensor all = sum_over_ranks(*ranks, sums);  // also where this rank wants no gradient of x

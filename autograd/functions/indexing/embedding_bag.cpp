@@ -1,7 +1,5 @@
 #include "autograd/functions/indexing/embedding_bag.h"
 
-#include <vector>
-
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/ternary.h"
 #include "autograd/functions/indexing/indexing.h"
@@ -12,7 +10,11 @@
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/elementwise/ternary.h"
+#include "tensor/ops/elementwise/unary.h"
+#include "tensor/ops/indexing/advanced_indexing.h"
 #include "tensor/ops/indexing/indexing.h"
+#include "tensor/ops/indexing/sorting.h"
+#include "tensor/ops/shaping.h"
 
 namespace tessera {
 namespace {
@@ -40,38 +42,33 @@ Bags joined(const Tensor& ids, const Tensor& offsets, const EmbeddingBagOptions&
                       ": expected offsets (B), got ", describe(offsets));
   if (!o.include_last_offset) return {ids, offsets, factors};
   const int64_t bags = offsets.numel() - 1;
-  if (!offsets.is_meta()) {
-    const int64_t last = offsets.select(0, bags).to(i64).item<int64_t>();
-    require<ValueError>(last == ids.numel(), where, ": the last offset is ", last,
-                        ", expected the number of ids, ", ids.numel());
-  }
+  ops::check_last_offset(offsets, ids.numel());
   return {ids, offsets.narrow(0, 0, bags), factors};
 }
 
 /// The bags without the ids of padding.
 Bags without_padding(const Bags& bags, int64_t padding) {
   if (bags.ids.is_meta()) return bags;
-  const Tensor ids = ops::cast(bags.ids, i64).contiguous(), bag = ops::bags_of(bags.offsets, ids.numel());
-  std::vector<int64_t> kept, positions, offsets(bags.offsets.numel(), 0);
-  for (int64_t n = 0; n < ids.numel(); ++n) {
-    if (ids.data<int64_t>()[n] == padding) continue;
-    kept.push_back(ids.data<int64_t>()[n]);
-    positions.push_back(n);
-    for (int64_t b = bag.data<int64_t>()[n] + 1; b < std::ssize(offsets); ++b) ++offsets[b];
-  }
-  return {Tensor::from(kept), Tensor::from(offsets),
-          bags.factors.defined() ? index_select(bags.factors, 0, Tensor::from(positions)) : bags.factors};
+  const int64_t ids = bags.ids.numel();
+  ops::bags_of(bags.offsets, ids);  // checks them
+  const Tensor is_kept = ops::not_equal(bags.ids, Scalar(padding));
+  const Tensor positions = ops::nonzero(is_kept).squeeze(1);
+  // An offset becomes the number of ids kept before it.
+  const Tensor kept_before[] = {Tensor::zeros({1}, i64, bags.ids.device()), ops::cumsum(is_kept, 0)};
+  return {ops::index_select(bags.ids, 0, positions),
+          ops::index_select(ops::cat(kept_before), 0, bags.offsets),
+          bags.factors.defined() ? index_select(bags.factors, 0, positions) : bags.factors};
 }
 
 /// 1 / the number of ids in the bag of each id.
 Variable reciprocal_counts(const Bags& bags, DType dtype) {
-  const int64_t ids = bags.ids.numel();
-  if (bags.ids.is_meta()) return Tensor::empty({ids}, dtype, bags.ids.device());
+  const int64_t ids = bags.ids.numel(), count = bags.offsets.numel();
+  const Device device = bags.ids.device();
+  if (device.is_meta() || count == 0) return Tensor::empty({ids}, dtype, device);
   const Tensor bag = ops::bags_of(bags.offsets, ids);
-  std::vector<double> counts(bags.offsets.numel(), 0), factors(ids);
-  for (int64_t n = 0; n < ids; ++n) counts[bag.data<int64_t>()[n]] += 1;
-  for (int64_t n = 0; n < ids; ++n) factors[n] = 1 / counts[bag.data<int64_t>()[n]];
-  return ops::cast(Tensor::from(factors), dtype);
+  const Tensor ends[] = {bags.offsets.narrow(0, 1, count - 1), ops::full({1}, ids, i64, device)};
+  const Tensor counts = ops::cast(ops::sub(ops::cat(ends), bags.offsets), f64);
+  return ops::cast(ops::index_select(ops::reciprocal(counts), 0, bag), dtype);
 }
 
 /// Each id's row of dy, times its factor.

@@ -24,6 +24,7 @@
 #include "tensor/ops/elementwise/unary.h"
 #include "tensor/ops/indexing/indexing.h"
 #include "tensor/ops/indexing/sorting.h"
+#include "tensor/ops/losses/class_targets.h"
 #include "tensor/ops/losses/soft_cross_entropy.h"
 #include "tensor/ops/reduction.h"
 
@@ -53,13 +54,7 @@ CountedTargets counted(const char* where, const Tensor& targets, std::optional<i
   require<DTypeError>(targets.dtype() == i64 || targets.dtype() == i32, where,
                       ": expected targets of class ids, i64 or i32, got ", describe(targets));
   const Tensor ids = ops::cast(targets, i64).contiguous();
-  if (ids.device().is_cpu())
-    for (int64_t i = 0; i < ids.numel(); ++i) {
-      const int64_t id = ids.data<int64_t>()[i];
-      require<IndexError>(id == ignored || (id >= 0 && id < classes), where, ": target ", id, " at element ",
-                          i, " is not a class: they go from 0 to ", classes - 1,
-                          ignored ? text(", and ", *ignored, " is ignored") : "");
-    }
+  ops::check_class_targets(where, ids, classes, ignored);
   if (!ignored) return {ids, Tensor()};
   const Tensor counts = ops::not_equal(ids, Scalar(*ignored));
   return {ops::where(counts, ids, Scalar(int64_t{0})), counts};

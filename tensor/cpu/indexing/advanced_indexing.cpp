@@ -173,16 +173,11 @@ void add_coordinate(const char* where, int entry, const Tensor& index, int64_t e
   });
 }
 
-int64_t count_true(const Tensor& mask) {
-  int64_t sum = 0;
-  for (const int64_t count : counts_of_blocks(mask)) sum += count;
-  return sum;
-}
-
-void true_positions(const Tensor& mask, const Tensor& positions) {
+void true_positions(const Tensor& mask, Tensor& positions) {
   std::vector<int64_t> starts = counts_of_blocks(mask);
   int64_t sum = 0;
   for (int64_t& start : starts) start = std::exchange(sum, sum + start);
+  positions = Tensor::empty({sum}, i64);
   const int64_t n = mask.numel();
   const bool* const values = mask.data<bool>();
   int64_t* const out = positions.data<int64_t>();

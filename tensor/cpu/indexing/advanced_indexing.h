@@ -13,10 +13,8 @@ namespace tessera::kernels::cpu {
 void add_coordinate(const char* where, int entry, const Tensor& index, int64_t extent, bool replace,
                     const Tensor& positions);
 
-/// The number of true elements of a contiguous mask.
-int64_t count_true(const Tensor& mask);
-/// The row-major indices of the true elements of a contiguous mask, in rising order: `count_true` of them.
-void true_positions(const Tensor& mask, const Tensor& positions);
+/// Makes `positions` (n), the row-major indices of the true elements of a contiguous mask, in rising order.
+void true_positions(const Tensor& mask, Tensor& positions);
 /// coordinates[i] = those of element positions[i] of a tensor of shape `shape`; coordinates (n, ndim) is
 /// contiguous.
 void unravel(const Tensor& positions, const Shape& shape, const Tensor& coordinates);

@@ -68,6 +68,34 @@ void max_rows_of_bags(const Tensor& ids, const Tensor& weight, const Tensor& bou
 
 }  // namespace
 
+void bag_bounds(const Tensor& offsets, int64_t ids, const Tensor& bounds) {
+  const int64_t bags = offsets.numel();
+  const int64_t* const given = offsets.data<int64_t>();
+  int64_t* const bound = bounds.data<int64_t>();
+  for (int64_t b = 0; b < bags; ++b) {
+    bound[b] = given[b];
+    require<ValueError>(b > 0 || bound[b] == 0, "embedding_bag: expected the first offset to be 0, got ",
+                        bound[b]);
+    require<ValueError>(b == 0 || bound[b] >= bound[b - 1], "embedding_bag: offset ", bound[b], " of bag ", b,
+                        " is below ", b > 0 ? bound[b - 1] : 0, " of the bag before");
+    require<ValueError>(bound[b] <= ids, "embedding_bag: offset ", bound[b], " of bag ", b,
+                        " passes the number of ids, ", ids);
+  }
+  bound[bags] = ids;
+}
+
+void check_last_offset(const Tensor& offsets, int64_t ids) {
+  const int64_t last = offsets.data<int64_t>()[offsets.numel() - 1];
+  require<ValueError>(last == ids, "embedding_bag: the last offset is ", last,
+                      ", expected the number of ids, ", ids);
+}
+
+void bag_of_each_id(const Tensor& bounds, const Tensor& bags) {
+  const int64_t* const bound = bounds.data<int64_t>();
+  int64_t* const bag = bags.data<int64_t>();
+  for (int64_t b = 0; b + 1 < bounds.numel(); ++b) std::fill(bag + bound[b], bag + bound[b + 1], b);
+}
+
 void embedding_bag(const Tensor& ids, const Tensor& weight, const Tensor& bounds, const Tensor& factors,
                    const Tensor& out) {
   with_floating(weight.dtype(), [&]<class T>(TypeTag<T>) { sum_bags<T>(ids, weight, bounds, factors, out); });

@@ -1,10 +1,9 @@
 // Additions by index in a fixed order: the positions are sorted by index (stably, so that those of one index
 // keep their order), and a thread adds up the terms of one index in one column.
-#include <cub/device/device_radix_sort.cuh>
-
 #include "tensor/cuda/elementwise/element.cuh"
 #include "tensor/cuda/indexing/index.cuh"
 #include "tensor/cuda/indexing/indexing.h"
+#include "tensor/cuda/indexing/radix_sort.h"
 #include "tensor/cuda/runtime/launch.h"
 
 namespace tessera::kernels::cuda {
@@ -13,15 +12,6 @@ namespace {
 /// The type that terms are summed in.
 template <class T>
 using SumOf = std::conditional_t<std::is_floating_point_v<Computed<T>>, Computed<T>, T>;
-
-__global__ void __launch_bounds__(threads_per_block, min_blocks)
-    key_kernel(IndexValues index, int64_t count, int64_t limit, uint32_t* keys, uint32_t* positions) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
-  if (i >= count) return;
-  const int64_t id = index[i];
-  keys[i] = static_cast<uint32_t>(id >= 0 && id < limit ? id : limit);  // what is outside comes last
-  positions[i] = static_cast<uint32_t>(i);
-}
 
 /// A thread for each sorted position and each of the outer x inner columns; those that begin a run of equal
 /// keys add it.
@@ -47,38 +37,14 @@ template <class Source, class T>
 void add(const Tensor& source, int64_t dim, const Tensor& index, const Tensor& out) {
   const Device device = out.device();
   const AroundDim rows(source, dim), targets(out, dim);
-  constexpr int64_t most = (int64_t{1} << 31) - 1;
-  require<ValueError>(rows.count <= most && targets.count < most, "index_add on ", device,
-                      ": expected at most ", most, " indices and rows, got ", rows.count, " and ",
-                      targets.count);
   if (source.numel() == 0) return;
-  const int count = static_cast<int>(rows.count);
-  // Keys and positions, before and after the sort.
-  const Tensor numbers = Tensor::empty({4, rows.count}, i32, device);
-  uint32_t* const keys = static_cast<uint32_t*>(numbers.raw_data());
-  uint32_t *const positions = keys + count, *const sorted_keys = keys + 2 * count,
-                  *const sorted = keys + 3 * count;
-  launch("index_add", device, count, [&](dim3 grid, dim3 block, cudaStream_t stream) {
-    key_kernel<<<grid, block, 0, stream>>>(IndexValues(index), count, targets.count, keys, positions);
-  });
-  int bits = 1;
-  while ((int64_t{1} << bits) <= targets.count) ++bits;
-  const cudaStream_t stream = cuda_runtime::current_stream(device);
-  const cuda_runtime::DeviceGuard guard(device);
-  const auto sort = [&](void* scratch, size_t& bytes) {
-    cuda_runtime::check(cub::DeviceRadixSort::SortPairs(scratch, bytes, keys, sorted_keys, positions, sorted,
-                                                        count, 0, bits, stream),
-                        "cub::DeviceRadixSort::SortPairs");
-  };
-  size_t bytes = 0;
-  sort(nullptr, bytes);
-  const Tensor scratch = Tensor::empty({static_cast<int64_t>(bytes)}, u8, device);
-  sort(scratch.raw_data(), bytes);
-  launch("index_add", device, rows.outer * rows.inner * rows.count, [&](dim3 grid, dim3 block, cudaStream_t) {
-    add_kernel<Source, T><<<grid, block, 0, stream>>>(sorted_keys, sorted,
-                                                      static_cast<const Source*>(source.raw_data()), rows,
-                                                      targets.count, static_cast<T*>(out.raw_data()));
-  });
+  const SortedIndex sorted = sort_index("index_add", index, targets.count);
+  launch("index_add", device, rows.outer * rows.inner * rows.count,
+         [&](dim3 grid, dim3 block, cudaStream_t stream) {
+           add_kernel<Source, T><<<grid, block, 0, stream>>>(
+               sorted.values, sorted.positions, static_cast<const Source*>(source.raw_data()), rows,
+               targets.count, static_cast<T*>(out.raw_data()));
+         });
 }
 
 }  // namespace

@@ -2,32 +2,28 @@
 
 #include "tensor/cuda/elementwise/element.cuh"
 #include "tensor/cuda/indexing/index.cuh"
-#include "tensor/cuda/runtime/late_errors.h"
-#include "tensor/cuda/runtime/launch.h"
+#include "tensor/cuda/runtime/late_check.cuh"
 
 namespace tessera::kernels::cuda {
 namespace {
 
-using cuda_runtime::LateErrorSlot;
+/// Indices outside [0, limit).
+struct OutsideLimit {
+  IndexValues index;
+  int64_t limit;
+  __device__ bool operator()(int64_t i) const { return index[i] < 0 || index[i] >= limit; }
+  __device__ int64_t value(int64_t i) const { return index[i]; }
+};
 
-constexpr int checking_threads = 512;
-
-/// One block: the first index outside [0, limit).
-__global__ void __launch_bounds__(checking_threads)
-    check_kernel(IndexValues index, int64_t count, int64_t limit, LateErrorSlot* slot) {
-  __shared__ int64_t positions[checking_threads];
-  int64_t first = INT64_MAX;
-  for (int64_t i = threadIdx.x; i < count && first == INT64_MAX; i += checking_threads)
-    if (index[i] < 0 || index[i] >= limit) first = i;
-  positions[threadIdx.x] = first;
-  __syncthreads();
-  for (int half = checking_threads / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half)
-      positions[threadIdx.x] = min(positions[threadIdx.x], positions[threadIdx.x + half]);
-    __syncthreads();
+/// Targets outside [0, classes) that are not ignored.
+struct NoClass {
+  const int64_t* targets;
+  int64_t classes, ignored;  ///< one of the classes where none is ignored
+  __device__ bool operator()(int64_t i) const {
+    return targets[i] != ignored && (targets[i] < 0 || targets[i] >= classes);
   }
-  if (threadIdx.x == 0 && positions[0] != INT64_MAX) *slot = {positions[0], index[positions[0]]};
-}
+  __device__ int64_t value(int64_t i) const { return targets[i]; }
+};
 
 /// Element i of the (outer, count, inner) rows of `out`, from the table.
 template <class T>
@@ -147,13 +143,19 @@ void scatter_by_dtype(const char* name, const Tensor& source, const Tensor& inde
 }  // namespace
 
 void check_indices(const char* where, const Tensor& index, int64_t limit) {
-  if (index.numel() == 0) return;
-  const Device device = index.device();
-  LateErrorSlot* slot = cuda_runtime::late_error_slot(device, {where, index.shape(), limit});
-  const cuda_runtime::DeviceGuard guard(device);
-  check_kernel<<<1, checking_threads, 0, cuda_runtime::current_stream(device)>>>(IndexValues(index),
-                                                                                 index.numel(), limit, slot);
-  cuda_runtime::check_launch("check_indices");
+  check_late({where, index.shape(), limit}, index.device(), index.numel(),
+             OutsideLimit{IndexValues(index), limit});
+}
+
+void check_class_targets(const char* where, const Tensor& targets, int64_t classes,
+                         std::optional<int64_t> ignored) {
+  check_late({.where = where,
+              .shape = targets.shape(),
+              .limit = classes,
+              .ignored = ignored,
+              .kind = cuda_runtime::LateCheck::Kind::targets},
+             targets.device(), targets.numel(),
+             NoClass{static_cast<const int64_t*>(targets.raw_data()), classes, ignored.value_or(0)});
 }
 
 void index_select(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& out) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <list>
+#include <map>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -88,24 +89,27 @@ class DeviceAllocator {
     return address;
   }
 
-  void free(void* address) {
+  void free(void* address) noexcept {
     const std::lock_guard lock(mutex_);
     Block* block = heap_.find(address);
     used_ -= block->requested;
     const auto users = users_.find(block);
     if (users == users_.end()) return heap_.free(block);
     Waiting waiting{block, {}};
-    for (const cudaStream_t stream : users->second) waiting.ends.emplace_back(device_).record(stream);
+    try {
+      for (const auto& [stream, device] : users->second) waiting.ends.emplace_back(device).record(stream);
+    } catch (const Error&) {
+      waiting.ends.clear();  // a lost device uses nothing any more
+    }
     users_.erase(users);
     waiting_.push_back(std::move(waiting));
   }
 
-  void use(void* address, cudaStream_t stream) {
+  void use(void* address, Device stream_device, cudaStream_t stream) {
     const std::lock_guard lock(mutex_);
     Block* block = heap_.find(address);
     if (block == nullptr || block->stream == stream) return;
-    std::vector<cudaStream_t>& streams = users_[block];
-    if (std::find(streams.begin(), streams.end(), stream) == streams.end()) streams.push_back(stream);
+    users_[block].emplace(stream, stream_device);
   }
 
   void empty() {
@@ -113,6 +117,11 @@ class DeviceAllocator {
     const DeviceGuard guard(device_);
     collect(true);
     heap_.release_free_segments();
+  }
+  /// A stream that has ended is destroyed: no block waits for it.
+  void forget_stream(cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    for (auto& [block, streams] : users_) streams.erase(stream);
   }
 
   DeviceAllocatorStatistics statistics() {
@@ -165,17 +174,22 @@ class DeviceAllocator {
   Device device_;
   std::mutex mutex_;
   SegmentHeap heap_;
-  std::unordered_map<Block*, std::vector<cudaStream_t>> users_;
+  std::unordered_map<Block*, std::map<cudaStream_t, Device>> users_;  ///< with the stream's device
   std::list<Waiting> waiting_;
   int64_t used_ = 0, peak_used_ = 0;
 };
 
 std::array<DeviceAllocator*, max_devices> allocators{};
 
-/// What is cached goes back when the process ends, so that a leak is distinguished from a cache.
+/// What is cached goes back when the process ends, so that a leak is distinguished from a cache. A lost
+/// device takes nothing back.
 void empty_at_exit() {
-  for (DeviceAllocator* allocator : allocators)
-    if (allocator != nullptr) allocator->empty();
+  for (DeviceAllocator* allocator : allocators) {
+    try {
+      if (allocator != nullptr) allocator->empty();
+    } catch (const Error&) {
+    }
+  }
 }
 
 /// Never destroyed: tensors may be, after main.
@@ -204,7 +218,14 @@ void device_free(Device device, void* block) noexcept {
 }
 
 void use_on_stream(Device device, void* block, cudaStream_t stream) {
-  if (block != nullptr) allocator_of(device).use(block, stream);
+  use_on_stream(device, block, device, stream);
+}
+void use_on_stream(Device device, void* block, Device stream_device, cudaStream_t stream) {
+  if (block != nullptr) allocator_of(device).use(block, stream_device, stream);
+}
+
+void forget_stream(Device device, cudaStream_t stream) {
+  if (allocators[device.index] != nullptr) allocators[device.index]->forget_stream(stream);
 }
 
 void device_empty_cache(Device device) {

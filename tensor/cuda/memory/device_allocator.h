@@ -29,7 +29,13 @@ void* device_allocate_apart(Device device, int64_t nbytes);
 void device_free(Device device, void* block) noexcept;
 /// Says that work on `stream`, other than the block's own, uses the block: it is not given out again before
 /// what `stream` has been given at the time of `device_free` has ended.
+/// The second form is for a stream of another device.
+/// @{
 void use_on_stream(Device device, void* block, cudaStream_t stream);
+void use_on_stream(Device device, void* block, Device stream_device, cudaStream_t stream);
+/// @}
+/// Says that `stream` has ended and is destroyed: no block waits for it any more.
+void forget_stream(Device device, cudaStream_t stream);
 /// Gives segments without a block in use back to the device.
 void device_empty_cache(Device device);
 DeviceAllocatorStatistics device_allocator_statistics(Device device);

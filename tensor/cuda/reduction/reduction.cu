@@ -6,12 +6,10 @@
 #include "tensor/cuda/reduction/reduction.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
-#include "tensor/cuda/reduction/layout.h"
+#include "tensor/cuda/reduction/layout.cuh"
 #include "tensor/cuda/reduction/passes.cuh"
-#include "tensor/cuda/runtime/launch.h"
 #include "tensor/elementwise/log.h"
 #include "tensor/types/dtype_switch.h"
 
@@ -21,21 +19,9 @@ namespace {
 using ops::Reduction;
 using Dims = ReductionLayout::Dims;
 
-/// Elements that a thread combines in one go in the type that is computed in.
-constexpr uint32_t longest_run = 64;
-
 /// The type of what passes between threads.
 template <class A>
 using PartialOf = std::conditional_t<std::is_floating_point_v<A>, double, int64_t>;
-
-__device__ int64_t offset_of(const Dims& dims, uint32_t index) {
-  int64_t offset = 0;
-  for (int d = dims.ndim - 1; d > 0; --d) {
-    offset += (index % dims.extents[d]) * dims.strides[d];
-    index /= dims.extents[d];
-  }
-  return dims.ndim > 0 ? offset + index * dims.strides[0] : 0;
-}
 
 /// What is left to do with a result, and where it goes.
 struct Ending {
@@ -208,43 +194,24 @@ __global__ void __launch_bounds__(threads_per_block, min_blocks) combine_segment
   end_result<T, A>(job, x, static_cast<uint32_t>(result), value);
 }
 
-/// Segments of each result, so that the card has work for all of its multiprocessors.
-uint32_t segments_for(const ReductionLayout& layout, uint32_t blocks, uint32_t threads_per_result,
-                      Device device) {
-  const int64_t wanted = 4 * int64_t{cuda_runtime::facts_of(device).multiprocessors};
-  const int64_t most = layout.count / (int64_t{threads_per_result} * longest_run);
-  return static_cast<uint32_t>(
-      std::clamp<int64_t>(wanted / std::max(blocks, 1u), 1, std::clamp<int64_t>(most, 1, 65535)));
-}
-
 template <Pass P, class T, class A>
 void run_pass(const Tensor& x, Job<A> job) {
   const ReductionLayout& layout = job.layout;
   const Device device = x.device();
   const cuda_runtime::DeviceGuard guard(device);
   const cudaStream_t stream = cuda_runtime::current_stream(device);
-  dim3 block;
-  if (layout.columns)
-    block = dim3(32, 8);
-  else {
-    block.x = std::clamp(std::bit_ceil(layout.count / 4), 32u, static_cast<unsigned>(threads_per_block));
-    block.y = threads_per_block / block.x;
-  }
-  const uint32_t results_per_block = layout.columns ? block.x : block.y;
-  const uint32_t blocks = (layout.results - 1) / results_per_block + 1;
-  job.segments = segments_for(layout, blocks, layout.columns ? block.y : block.x, device);
-  job.segment_length = (layout.count + job.segments - 1) / job.segments;
+  const ReductionGrid launched(layout, device);
+  job.segments = launched.segments, job.segment_length = launched.segment_length;
   Tensor partials;
   if (job.segments > 1) {
     partials = Tensor::empty({int64_t{layout.results} * job.segments}, dtype_of<PartialOf<A>>, device);
     job.partials = static_cast<PartialOf<A>*>(partials.raw_data());
   }
   const T* values = static_cast<const T*>(x.raw_data());
-  const dim3 grid(blocks, job.segments);
   if (layout.columns)
-    reduce_columns<P, T, A><<<grid, block, 0, stream>>>(job, values);
+    reduce_columns<P, T, A><<<launched.grid(), launched.block, 0, stream>>>(job, values);
   else
-    reduce_rows<P, T, A><<<grid, block, 0, stream>>>(job, values);
+    reduce_rows<P, T, A><<<launched.grid(), launched.block, 0, stream>>>(job, values);
   cuda_runtime::check_launch("reduce");
   if (job.segments == 1) return;
   launch("reduce", device, layout.results, [&](dim3 many, dim3 threads, cudaStream_t) {

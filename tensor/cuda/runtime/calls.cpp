@@ -91,6 +91,10 @@ TESSERA_FORWARD(cudaMemGetInfo, (size_t * free, size_t* total), (free, total))
 TESSERA_FORWARD(cudaMemcpyAsync,
                 (void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream),
                 (to, from, bytes, kind, stream))
+TESSERA_FORWARD(cudaMemcpy2DAsync,
+                (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                 cudaMemcpyKind kind, cudaStream_t stream),
+                (to, to_pitch, from, from_pitch, width, height, kind, stream))
 TESSERA_FORWARD(cudaMemcpyPeerAsync,
                 (void* to, int to_device, const void* from, int from_device, size_t bytes,
                  cudaStream_t stream),

@@ -14,28 +14,54 @@ constexpr int max_devices = 128;
 /// The device that this thread's calls go to; the runtime begins with 0.
 thread_local int current_device = 0;
 
+/// What the runtime said when it was asked for its devices.
+struct Devices {
+  int count = 0;
+  cudaError_t status = cudaSuccess;
+};
+
+const Devices& devices() {
+  require_loaded();
+  static const Devices found = [] {
+    Devices answer;
+    answer.status = cudaGetDeviceCount(&answer.count);
+    if (answer.status == cudaSuccess) return answer;
+    cudaGetLastError();
+    if (answer.status != cudaErrorNoDevice && answer.status != cudaErrorInsufficientDriver)
+      check(answer.status, "cudaGetDeviceCount");
+    answer.count = 0;
+    return answer;
+  }();
+  return found;
+}
+
+/// "12.4" of 12040.
+std::string version_text(int version) {
+  return text(version / 1000, ".", version % 1000 / 10);
+}
+
+/// Why there is no device.
+std::string what_is_missing() {
+  if (devices().status != cudaErrorInsufficientDriver)
+    return "the driver sees no card (nvidia-smi, CUDA_VISIBLE_DEVICES)";
+  int version = 0;
+  cudaDriverGetVersion(&version);
+  cudaGetLastError();
+  if (version == 0) return "there is no NVIDIA driver on this machine (libcuda.so.1)";
+  return text("the driver is for CUDA ", version_text(version),
+              ", older than CUDA " TESSERA_CUDA_VERSION_TEXT ", with which Tessera was built: update it");
+}
+
 }  // namespace
 
 int device_count() {
-  require_loaded();
-  static const int count = [] {
-    int devices = 0;
-    const cudaError_t status = cudaGetDeviceCount(&devices);
-    if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver) {
-      cudaGetLastError();
-      return 0;
-    }
-    check(status, "cudaGetDeviceCount");
-    return devices;
-  }();
-  return count;
+  return devices().count;
 }
 
 void require_device(Device device) {
   const int count = device_count();
-  require<DeviceError>(
-      count > 0, device,
-      ": no CUDA device: the driver is missing or sees no card; cuda:sim is a simulated one");
+  if (count == 0)
+    throw DeviceError(text(device, ": no CUDA device: ", what_is_missing(), "; cuda:sim is a simulated one"));
   require<DeviceError>(device.index < count, device, ": expected an index from 0 to ", count - 1, ", there ",
                        count == 1 ? "is 1 CUDA device" : text("are ", count, " CUDA devices"));
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdlib>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "tensor/cuda/memory/device_allocator.h"
@@ -28,15 +29,32 @@ std::string position_of(int64_t element, const Shape& shape) {
 }
 
 [[noreturn]] void throw_error(const LateCheck& check, const LateErrorSlot& slot) {
+  using Kind = LateCheck::Kind;
+  const std::string place = position_of(slot.position, check.shape);
   if (check.limit < 0)
     throw ValueError(
-        text(check.where, ": the divisor's element at ", position_of(slot.position, check.shape), " is 0"));
-  if (check.ignored)
-    throw IndexError(text(check.where, ": target ", slot.value, " at position ",
-                          position_of(slot.position, check.shape), " is not a class: they go from 0 to ",
-                          check.limit - 1, ", and ", *check.ignored, " is ignored"));
-  throw IndexError(text(check.where, ": index ", slot.value, " at position ",
-                        position_of(slot.position, check.shape), " is outside [0, ", check.limit, ")"));
+        text(check.where, ": the divisor's element ", slot.position, " is 0; its shape is ", check.shape));
+  if (check.ignored || check.kind == Kind::targets)
+    throw IndexError(text(check.where, ": target ", slot.value, " at position ", place,
+                          " is not a class: they go from 0 to ", check.limit - 1,
+                          check.ignored ? text(", and ", *check.ignored, " is ignored") : ""));
+  switch (check.kind) {
+    case Kind::index_entry:
+      throw IndexError(text(check.where, ": value ", slot.value, " at ", place,
+                            " of the index tensor at position ", check.entry, " is outside [", -check.limit,
+                            ", ", check.limit, ")"));
+    case Kind::offsets:
+      throw ValueError(text(check.where, ": offset ", slot.value, " of bag ", slot.position,
+                            " is out of order: offsets begin with 0, do not fall, and are at most the number "
+                            "of ids, ",
+                            check.limit));
+    case Kind::last_offset:
+      throw ValueError(text(check.where, ": the last offset is ", slot.value,
+                            ", expected the number of ids, ", check.limit));
+    default:
+      throw IndexError(text(check.where, ": index ", slot.value, " at position ", place, " is outside [0, ",
+                            check.limit, ")"));
+  }
 }
 
 class LateErrors {
@@ -58,11 +76,19 @@ class LateErrors {
     }
     const std::lock_guard lock(mutex_);
     LateErrorSlot* slot = on_device_ + checks_.size();
-    checks_.push_back(what);
+    const cudaStream_t stream = current_stream(device_);
+    checks_.push_back({what, stream});
     const DeviceGuard guard(device_);
     // All bits set: position -1.
-    check(cudaMemsetAsync(slot, 0xff, sizeof(LateErrorSlot), current_stream(device_)), "cudaMemsetAsync");
+    check(cudaMemsetAsync(slot, 0xff, sizeof(LateErrorSlot), stream), "cudaMemsetAsync");
     return slot;
+  }
+
+  /// The stream has ended.
+  void forget_stream(cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    for (Pending& pending : checks_)
+      if (pending.stream == stream) pending.stream = nullptr;
   }
 
   void release() {
@@ -73,19 +99,32 @@ class LateErrors {
   void throw_first() {
     const std::lock_guard lock(mutex_);
     if (checks_.empty()) return;
-    const std::vector<LateCheck> checks = std::move(checks_);
+    const std::vector<Pending> checks = std::move(checks_);
     checks_.clear();
     const DeviceGuard guard(device_);
     const cudaStream_t stream = current_stream(device_);
+    std::set<cudaStream_t> others;
+    for (const Pending& pending : checks)
+      if (pending.stream != nullptr && pending.stream != stream) others.insert(pending.stream);
+    for (const cudaStream_t other : others) {
+      Event event(device_);
+      event.record(other);
+      event.block(stream);
+    }
     check(cudaMemcpyAsync(on_host_, on_device_, checks.size() * sizeof(LateErrorSlot), cudaMemcpyDeviceToHost,
                           stream),
           "cudaMemcpyAsync");
     check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     for (size_t i = 0; i < checks.size(); ++i)
-      if (on_host_[i].position >= 0) throw_error(checks[i], on_host_[i]);
+      if (on_host_[i].position >= 0) throw_error(checks[i].what, on_host_[i]);
   }
 
  private:
+  struct Pending {
+    LateCheck what;
+    cudaStream_t stream;  ///< null: one that has ended
+  };
+
   size_t count() {
     const std::lock_guard lock(mutex_);
     return checks_.size();
@@ -95,7 +134,7 @@ class LateErrors {
   LateErrorSlot* on_device_;          // until the process ends
   LateErrorSlot* on_host_ = nullptr;  // likewise
   std::mutex mutex_;
-  std::vector<LateCheck> checks_;
+  std::vector<Pending> checks_;
 };
 
 std::array<LateErrors*, max_devices> errors{};
@@ -124,6 +163,10 @@ LateErrorSlot* late_error_slot(Device device, const LateCheck& check) {
 
 void throw_late_errors(Device device) {
   errors_of(device).throw_first();
+}
+
+void forget_late_stream(Device device, cudaStream_t stream) {
+  if (errors[device.index] != nullptr) errors[device.index]->forget_stream(stream);
 }
 
 }  // namespace tessera::cuda_runtime

@@ -1,5 +1,7 @@
 #pragma once  // internal
 
+#include <cuda_runtime_api.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,10 +19,21 @@ struct LateErrorSlot {
 
 /// What is checked: its words in the error.
 struct LateCheck {
+  /// Which values. A negative limit is a check of divisors, a value that is ignored one of targets, whatever
+  /// the kind says.
+  enum class Kind : uint8_t {
+    indices,      ///< in [0, limit)
+    index_entry,  ///< of an index tensor in a list, in [-limit, limit)
+    targets,      ///< of a loss, in [0, limit), but for the one that is ignored
+    offsets,      ///< of bags: rising from 0 to `limit` at most
+    last_offset,  ///< `limit` itself
+  };
   const char* where;                    ///< the operation; a literal
   Shape shape;                          ///< of the tensor that is checked
   int64_t limit;                        ///< indices are in [0, limit); -1: a check of divisors
   std::optional<int64_t> ignored = {};  ///< of a loss's targets: the one outside that is no mistake
+  Kind kind = Kind::indices;
+  int entry = 0;  ///< the place of an index tensor in its list
 };
 
 /// Values that only the device has (indices, divisors) are checked there, and the host does not wait: a
@@ -34,5 +47,7 @@ LateErrorSlot* late_error_slot(Device device, const LateCheck& check);
 /// Throws the first error that kernels have written since the last call: IndexError, ValueError. Called when
 /// the current stream has ended. Costs nothing where there was no check.
 void throw_late_errors(Device device);
+/// Says that `stream` has ended and is destroyed.
+void forget_late_stream(Device device, cudaStream_t stream);
 
 }  // namespace tessera::cuda_runtime

@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "tensor/cuda/memory/device_allocator.h"
 #include "tensor/cuda/runtime/check.h"
 #include "tensor/cuda/runtime/device_guard.h"
+#include "tensor/cuda/runtime/late_errors.h"
 
 namespace tessera::cuda_runtime {
 namespace {
@@ -74,7 +76,13 @@ Stream::Stream(Device device) : device_(device) {
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
 }
 Stream::~Stream() {
-  if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  if (stream_ == nullptr) return;
+  // What waits for the stream's end, and for errors of its kernels, then needs no stream; its blocks may go
+  // to a stream that gets the same handle.
+  cudaStreamSynchronize(stream_);
+  forget_stream(device_, stream_);
+  forget_late_stream(device_, stream_);
+  cudaStreamDestroy(stream_);
 }
 void Stream::synchronize() const {
   check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");

@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "tensor/batched/rules.h"
+#include "tensor/cpu/creation/sequence.h"
 #include "tensor/cpu/elementwise/elementwise.h"
+#include "tensor/cuda/creation/sequence.h"
 #include "tensor/cuda/elementwise/elementwise.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/elementwise/promotion.h"
@@ -13,18 +15,22 @@
 namespace tessera::ops {
 namespace {
 
+constexpr Kernel<void(const Sequence&, const Tensor&)> sequence_kernel{
+    "arange", &kernels::cpu::fill_sequence, TESSERA_CUDA_KERNEL(kernels::cuda::fill_sequence)};
+constexpr Kernel<void(const Tensor& ids, int64_t classes, const Tensor& out)> one_hot_kernel{
+    "one_hot", &kernels::cpu::one_hot, TESSERA_CUDA_KERNEL(kernels::cuda::one_hot)};
 constexpr Kernel<void(const Tensor&, const Scalar&)> fill_kernel{"fill", &kernels::cpu::fill,
                                                                  TESSERA_CUDA_KERNEL(kernels::cuda::fill),
                                                                  batched::together<&kernels::cpu::fill>};
 
-/// The 1-dim tensor of value(i) for i < count, computed as T on the host.
-template <class T, class Value>
-Tensor sequence(int64_t count, DType dtype, Device device, Value value) {
-  if (device.is_meta()) return Tensor::empty({count}, dtype, device);
-  Tensor out = Tensor::empty({count}, dtype_of<T>);
-  T* data = out.data<T>();
-  for (int64_t i = 0; i < count; ++i) data[i] = value(i);
-  return cast(out, dtype).to(device);
+/// The 1-dim tensor of the values, computed where it lies.
+Tensor sequence(const Sequence& values, DType dtype, Device device) {
+  const Tensor out = Tensor::empty({values.count}, dtype, device);
+  if (!device.is_batched()) {
+    sequence_kernel(device, values, out);
+    return out;
+  }
+  return sequence(values, dtype, cpu()).to(device);
 }
 
 /// to - from, which may not fit in 64 bits.
@@ -112,10 +118,10 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, DType 
                       start, " to ", end, " by ", step);
   const auto count = static_cast<int64_t>(length);
   if (integral && !is_floating(dtype))
-    return sequence<int64_t>(count, dtype, device,
-                             [&](int64_t i) { return start.integer() + i * step.integer(); });
-  return sequence<double>(count, dtype, device,
-                          [&](int64_t i) { return start.real() + static_cast<double>(i) * step.real(); });
+    return sequence({.first = start.integer(), .step = step.integer(), .count = count}, dtype, device);
+  return sequence(
+      {.kind = Sequence::Kind::reals, .start = start.real(), .spacing = step.real(), .count = count}, dtype,
+      device);
 }
 
 Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step) {
@@ -131,10 +137,9 @@ Tensor linspace(double start, double end, int64_t count, DType dtype, Device dev
   require<ValueError>(count >= 0, "linspace: expected a count of at least 0, got ", count);
   require<DTypeError>(is_floating(dtype), "linspace: expected a floating dtype, got ", dtype);
   const double step = count > 1 ? (end - start) / static_cast<double>(count - 1) : 0.0;
-  return sequence<double>(count, dtype, device, [&](int64_t i) {
-    return i < (count + 1) / 2 ? start + static_cast<double>(i) * step
-                               : end - static_cast<double>(count - 1 - i) * step;
-  });
+  return sequence(
+      {.kind = Sequence::Kind::between, .start = start, .end = end, .spacing = step, .count = count}, dtype,
+      device);
 }
 
 Tensor one_hot(const Tensor& ids, int64_t classes, DType dtype) {
@@ -144,18 +149,10 @@ Tensor one_hot(const Tensor& ids, int64_t classes, DType dtype) {
   require<ValueError>(classes >= 0, "one_hot: expected at least 0 classes, got ", classes);
   Shape shape = ids.shape();
   shape.push_back(classes);
-  if (device.is_meta()) return Tensor::empty(shape, dtype, device);
-  const Tensor flat = cast(ids.to(cpu()), i64).contiguous();
-  const int64_t* data = flat.data<int64_t>();
-  Tensor out = Tensor::zeros(shape, dtype);
-  char* bytes = static_cast<char*>(out.raw_data());
-  for (int64_t i = 0; i < flat.numel(); ++i) {
-    require<IndexError>(data[i] >= 0 && data[i] < classes, "one_hot: id ", data[i], " at position ", i,
-                        " is outside [0, ", classes, ")");
-    const Scalar one = dtype == boolean ? Scalar(true) : Scalar(1);
-    one.write(dtype, bytes + (i * classes + data[i]) * size_of(dtype), "one_hot");
-  }
-  return out.to(device);
+  if (device.is_batched()) return one_hot(ids.to(cpu()), classes, dtype).to(device);
+  const Tensor out = Tensor::zeros(shape, dtype, device);
+  one_hot_kernel(device, ids.contiguous(), classes, out);
+  return out;
 }
 
 }  // namespace tessera::ops

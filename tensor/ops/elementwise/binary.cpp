@@ -2,7 +2,9 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/channels_last.h"
+#include "tensor/cpu/elementwise/divisor.h"
 #include "tensor/cpu/elementwise/elementwise.h"
+#include "tensor/cuda/elementwise/divisor.h"
 #include "tensor/cuda/elementwise/elementwise.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/elementwise/promotion.h"
@@ -18,6 +20,10 @@ constexpr Kernel<void(BinaryOp, DType, const Tensor&, const Tensor&, const Tenso
 constexpr Kernel<void(BinaryOp, DType, const Tensor&, const Scalar&, bool, const Tensor&)> scalar_kernel{
     "elementwise operation", &kernels::cpu::binary_scalar, TESSERA_CUDA_KERNEL(kernels::cuda::binary_scalar),
     batched::together<&kernels::cpu::binary_scalar>};
+
+constexpr Kernel<void(const char* where, const Tensor& divisor)> divisor_kernel{
+    "check_divisor", &kernels::cpu::check_divisor, TESSERA_CUDA_KERNEL(kernels::cuda::check_divisor),
+    batched::reading<&kernels::cpu::check_divisor>};
 
 using kernels::cpu::is_comparison;
 
@@ -46,11 +52,7 @@ bool divides(BinaryOp op) {
 
 /// Integer division by 0 is an error.
 void check_divisor(const char* name, BinaryOp op, DType type, const Tensor& b) {
-  if (!divides(op) || is_floating(type) || b.is_meta()) return;
-  const Tensor values = cast(b, i64).contiguous().to(cpu());
-  const int64_t* data = values.data<int64_t>();
-  for (int64_t i = 0; i < values.numel(); ++i)
-    require<ValueError>(data[i] != 0, name, ": the divisor's element ", i, " is 0; b is ", describe(b));
+  if (divides(op) && !is_floating(type)) divisor_kernel(b.device(), name, b);
 }
 
 /// Writes into an output of the caller's, which may overlap the operands.

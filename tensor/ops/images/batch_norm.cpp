@@ -2,18 +2,17 @@
 
 #include "tensor/channels_last.h"
 #include "tensor/cpu/images/batch_norm.h"
+#include "tensor/cuda/images/batch_norm.h"
 #include "tensor/ops/kernel.h"
 
 namespace tessera::ops {
 namespace {
 
-using kernels::cpu::BatchNormBackwardCall;
-using kernels::cpu::BatchNormCall;
-
 constexpr Kernel<void(const BatchNormCall&, const BatchNormed&)> forward_kernel{
-    "batch_norm", &kernels::cpu::batch_norm, nullptr};
+    "batch_norm", &kernels::cpu::batch_norm, TESSERA_CUDA_KERNEL(kernels::cuda::batch_norm)};
 constexpr Kernel<void(const BatchNormBackwardCall&, const BatchNormGradients&)> backward_kernel{
-    "batch_norm_backward", &kernels::cpu::batch_norm_backward, nullptr};
+    "batch_norm_backward", &kernels::cpu::batch_norm_backward,
+    TESSERA_CUDA_KERNEL(kernels::cuda::batch_norm_backward)};
 
 Tensor contiguous(const Tensor& tensor) {
   return tensor.defined() ? tensor.contiguous() : tensor;

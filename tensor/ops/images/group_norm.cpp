@@ -2,6 +2,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/images/group_norm.h"
+#include "tensor/cuda/images/group_norm.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/ops/reduction.h"
 
@@ -10,11 +11,12 @@ namespace {
 
 constexpr Kernel<void(double, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                       const Tensor&)>
-    forward_kernel{"group_norm", &kernels::cpu::group_norm, nullptr,
+    forward_kernel{"group_norm", &kernels::cpu::group_norm, TESSERA_CUDA_KERNEL(kernels::cuda::group_norm),
                    batched::one_by_one<&kernels::cpu::group_norm>};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                       const Tensor&, const Tensor&, const Tensor&)>
-    backward_kernel{"group_norm_backward", &kernels::cpu::group_norm_backward, nullptr,
+    backward_kernel{"group_norm_backward", &kernels::cpu::group_norm_backward,
+                    TESSERA_CUDA_KERNEL(kernels::cuda::group_norm_backward),
                     batched::one_by_one<&kernels::cpu::group_norm_backward>};
 
 Tensor contiguous(const Tensor& tensor) {

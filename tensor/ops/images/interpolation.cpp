@@ -5,6 +5,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/images/resampling.h"
+#include "tensor/cuda/images/pooling.h"
 #include "tensor/ops/images/planes.h"
 
 namespace tessera {
@@ -33,9 +34,11 @@ namespace ops {
 namespace {
 
 constexpr Kernel<void(const Tensor&, const ResamplingAxes&, const Tensor&)> kernel{
-    "interpolate", &kernels::cpu::resample, nullptr, batched::one_by_one<&kernels::cpu::resample>};
+    "interpolate", &kernels::cpu::resample, TESSERA_CUDA_KERNEL(kernels::cuda::resample),
+    batched::one_by_one<&kernels::cpu::resample>};
 constexpr Kernel<void(const Tensor&, const ResamplingAxes&, const Tensor&)> backward_kernel{
-    "interpolate_backward", &kernels::cpu::resample_backward, nullptr,
+    "interpolate_backward", &kernels::cpu::resample_backward,
+    TESSERA_CUDA_KERNEL(kernels::cuda::resample_backward),
     batched::one_by_one<&kernels::cpu::resample_backward>};
 
 /// Appends the elements of one result to `axis`.

@@ -3,20 +3,25 @@
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/images/max_pooling.h"
 #include "tensor/cpu/images/resampling.h"
+#include "tensor/cuda/images/pooling.h"
 #include "tensor/ops/images/planes.h"
 
 namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(const Tensor&, const WindowAxes&, const Tensor&, const Tensor&)> max_kernel{
-    "max_pool", &kernels::cpu::max_pool, nullptr, batched::one_by_one<&kernels::cpu::max_pool>};
+    "max_pool", &kernels::cpu::max_pool, TESSERA_CUDA_KERNEL(kernels::cuda::max_pool),
+    batched::one_by_one<&kernels::cpu::max_pool>};
 constexpr Kernel<void(const Tensor&, const Tensor&, int64_t, const Tensor&)> max_backward_kernel{
-    "max_pool_backward", &kernels::cpu::max_pool_backward, nullptr,
+    "max_pool_backward", &kernels::cpu::max_pool_backward,
+    TESSERA_CUDA_KERNEL(kernels::cuda::max_pool_backward),
     batched::one_by_one<&kernels::cpu::max_pool_backward>};
 constexpr Kernel<void(const Tensor&, const ResamplingAxes&, const Tensor&)> average_kernel{
-    "avg_pool", &kernels::cpu::resample, nullptr, batched::one_by_one<&kernels::cpu::resample>};
+    "avg_pool", &kernels::cpu::resample, TESSERA_CUDA_KERNEL(kernels::cuda::resample),
+    batched::one_by_one<&kernels::cpu::resample>};
 constexpr Kernel<void(const Tensor&, const ResamplingAxes&, const Tensor&)> average_backward_kernel{
-    "avg_pool_backward", &kernels::cpu::resample_backward, nullptr,
+    "avg_pool_backward", &kernels::cpu::resample_backward,
+    TESSERA_CUDA_KERNEL(kernels::cuda::resample_backward),
     batched::one_by_one<&kernels::cpu::resample_backward>};
 
 /// Of a window's sizes, and of the windows along a dimension: what tables and sums of sizes hold.

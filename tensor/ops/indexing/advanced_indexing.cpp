@@ -1,6 +1,7 @@
 #include "tensor/ops/indexing/advanced_indexing.h"
 
 #include "tensor/cpu/indexing/advanced_indexing.h"
+#include "tensor/cuda/indexing/advanced_indexing.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/indexing/indexed_elements.h"
@@ -11,7 +12,7 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(const Tensor& positions, const Shape& shape, const Tensor& coordinates)> unravel_kernel{
-    "nonzero", &kernels::cpu::unravel, nullptr};
+    "nonzero", &kernels::cpu::unravel, TESSERA_CUDA_KERNEL(kernels::cuda::unravel)};
 
 void copy_slices(const char* where, const Tensor& out, int64_t dim, const Tensor& index,
                  const Tensor& source) {
@@ -27,7 +28,7 @@ void copy_slices(const char* where, const Tensor& out, int64_t dim, const Tensor
 Tensor nonzero(const Tensor& x) {
   common_device("nonzero", {&x});
   const Tensor positions = true_elements("nonzero", cast(x, boolean));
-  const Tensor coordinates = Tensor::empty({positions.numel(), x.ndim()}, i64);
+  const Tensor coordinates = Tensor::empty({positions.numel(), x.ndim()}, i64, x.device());
   unravel_kernel(x.device(), positions, x.shape(), coordinates);
   return coordinates;
 }

@@ -2,18 +2,28 @@
 
 #include "tensor/cpu/indexing/embedding_bag.h"
 #include "tensor/cpu/indexing/indexing.h"
+#include "tensor/cuda/indexing/embedding_bag.h"
+#include "tensor/cuda/indexing/indexing.h"
 #include "tensor/ops/kernel.h"
 
 namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(const char* where, const Tensor& index, int64_t limit)> check_kernel{
-    "check_indices", &kernels::cpu::check_indices, nullptr};
+    "check_indices", &kernels::cpu::check_indices, TESSERA_CUDA_KERNEL(kernels::cuda::check_indices)};
+constexpr Kernel<void(const Tensor& offsets, int64_t ids, const Tensor& bounds)> bounds_kernel{
+    "embedding_bag", &kernels::cpu::bag_bounds, TESSERA_CUDA_KERNEL(kernels::cuda::bag_bounds)};
+constexpr Kernel<void(const Tensor& offsets, int64_t ids)> last_offset_kernel{
+    "embedding_bag", &kernels::cpu::check_last_offset, TESSERA_CUDA_KERNEL(kernels::cuda::check_last_offset)};
+constexpr Kernel<void(const Tensor& bounds, const Tensor& bags)> bags_kernel{
+    "embedding_bag", &kernels::cpu::bag_of_each_id, TESSERA_CUDA_KERNEL(kernels::cuda::bag_of_each_id)};
 constexpr Kernel<void(const Tensor& ids, const Tensor& weight, const Tensor& bounds, const Tensor& factors,
                       const Tensor& out)>
-    sum_kernel{"embedding_bag", &kernels::cpu::embedding_bag, nullptr};
+    sum_kernel{"embedding_bag", &kernels::cpu::embedding_bag,
+               TESSERA_CUDA_KERNEL(kernels::cuda::embedding_bag)};
 constexpr Kernel<void(const Tensor& ids, const Tensor& weight, const Tensor& bounds, const Tensor& rows)>
-    max_kernel{"embedding_bag_max_rows", &kernels::cpu::embedding_bag_max_rows, nullptr};
+    max_kernel{"embedding_bag_max_rows", &kernels::cpu::embedding_bag_max_rows,
+               TESSERA_CUDA_KERNEL(kernels::cuda::embedding_bag_max_rows)};
 
 void check_dtypes(const Tensor& ids, const Tensor& weight, const Tensor& offsets) {
   const auto is_index = [](const Tensor& x) { return x.dtype() == i64 || x.dtype() == i32; };
@@ -26,25 +36,19 @@ void check_dtypes(const Tensor& ids, const Tensor& weight, const Tensor& offsets
   require_floating("embedding_bag", weight);
 }
 
-/// The offsets and N: where each bag begins and ends. Throws for offsets that do not fit.
-Tensor bounds_of(const Tensor& offsets, int64_t ids) {
+void check_offsets(const Tensor& offsets) {
   require<ShapeError>(offsets.ndim() == 1, "embedding_bag: expected offsets (B), got ", describe(offsets));
   require<DTypeError>(offsets.dtype() == i64, "embedding_bag: expected offsets of i64, got ",
                       describe(offsets));
+}
+
+/// The offsets and N: where each bag begins and ends. Throws for offsets that do not fit.
+Tensor bounds_of(const Tensor& offsets, int64_t ids) {
+  check_offsets(offsets);
   const int64_t bags = offsets.numel();
-  const Tensor given = offsets.contiguous(), bounds = Tensor::empty({bags + 1}, i64);
-  int64_t* bound = bounds.data<int64_t>();
-  for (int64_t b = 0; b < bags; ++b) {
-    bound[b] = given.data<int64_t>()[b];
-    require<ValueError>(b > 0 || bound[b] == 0, "embedding_bag: expected the first offset to be 0, got ",
-                        bound[b]);
-    require<ValueError>(b == 0 || bound[b] >= bound[b - 1], "embedding_bag: offset ", bound[b], " of bag ", b,
-                        " is below ", b > 0 ? bound[b - 1] : 0, " of the bag before");
-    require<ValueError>(bound[b] <= ids, "embedding_bag: offset ", bound[b], " of bag ", b,
-                        " passes the number of ids, ", ids);
-  }
   require<ValueError>(bags > 0 || ids == 0, "embedding_bag: ", ids, " ids have no bag");
-  bound[bags] = ids;
+  const Tensor bounds = Tensor::empty({bags + 1}, i64, offsets.device());
+  bounds_kernel(offsets.device(), offsets.contiguous(), ids, bounds);
   return bounds;
 }
 
@@ -81,14 +85,17 @@ Tensor embedding_bag_max_rows(const Tensor& ids, const Tensor& weight, const Ten
   return rows;
 }
 
+void check_last_offset(const Tensor& offsets, int64_t ids) {
+  const Device device = common_device("embedding_bag", {&offsets});
+  check_offsets(offsets);
+  last_offset_kernel(device, offsets.contiguous(), ids);
+}
+
 Tensor bags_of(const Tensor& offsets, int64_t ids) {
   const Device device = offsets.device();
   const Tensor bags = Tensor::empty({ids}, i64, device);
   if (device.is_meta()) return bags;
-  const Tensor bounds = bounds_of(offsets, ids);
-  for (int64_t b = 0; b + 1 < bounds.numel(); ++b)
-    for (int64_t n = bounds.data<int64_t>()[b]; n < bounds.data<int64_t>()[b + 1]; ++n)
-      bags.data<int64_t>()[n] = b;
+  bags_kernel(device, bounds_of(offsets, ids), bags);
   return bags;
 }
 

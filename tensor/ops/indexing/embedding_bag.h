@@ -21,6 +21,10 @@ Tensor embedding_bag(const Tensor& ids, const Tensor& weight, const Tensor& offs
 /// several; V for an empty bag. Throws as `embedding_bag`.
 Tensor embedding_bag_max_rows(const Tensor& ids, const Tensor& weight, const Tensor& offsets);
 
+/// Throws ValueError where the last offset is not the number of ids; on CUDA devices when the host next
+/// waits.
+void check_last_offset(const Tensor& offsets, int64_t ids);
+
 /// The bag of each id, (N,) i64. Throws ValueError as `embedding_bag`.
 Tensor bags_of(const Tensor& offsets, int64_t ids);
 

@@ -5,6 +5,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/indexing/advanced_indexing.h"
+#include "tensor/cuda/indexing/advanced_indexing.h"
 #include "tensor/ops/indexing/index_plan.h"
 #include "tensor/ops/kernel.h"
 
@@ -55,7 +56,8 @@ namespace {
 
 constexpr Kernel<void(const char* where, int entry, const Tensor& index, int64_t extent, bool replace,
                       const Tensor& positions)>
-    coordinate_kernel{"add_coordinate", &kernels::cpu::add_coordinate, nullptr,
+    coordinate_kernel{"add_coordinate", &kernels::cpu::add_coordinate,
+                      TESSERA_CUDA_KERNEL(kernels::cuda::add_coordinate),
                       batched::one_by_one<&kernels::cpu::add_coordinate>};
 
 int64_t product(const Shape& shape, int begin, int end) {

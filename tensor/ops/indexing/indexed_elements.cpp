@@ -7,6 +7,8 @@
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/indexing/advanced_indexing.h"
 #include "tensor/cpu/indexing/indexing.h"
+#include "tensor/cuda/indexing/advanced_indexing.h"
+#include "tensor/cuda/indexing/indexing.h"
 #include "tensor/ops/indexing/index_plan.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
@@ -15,15 +17,17 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(const Tensor& x, int first, int count, const Tensor& positions, const Tensor& out)>
-    read_kernel{"index", &kernels::cpu::read_positions, nullptr,
+    read_kernel{"index", &kernels::cpu::read_positions, TESSERA_CUDA_KERNEL(kernels::cuda::read_positions),
                 batched::one_by_one<&kernels::cpu::read_positions>};
 constexpr Kernel<void(const Tensor& value, const Tensor& positions, int first, int count, const Tensor& out)>
-    write_kernel{"index_put_", &kernels::cpu::write_positions, nullptr,
+    write_kernel{"index_put_", &kernels::cpu::write_positions,
+                 TESSERA_CUDA_KERNEL(kernels::cuda::write_positions),
                  batched::one_by_one<&kernels::cpu::write_positions>};
 constexpr Kernel<void(const Tensor& source, int64_t dim, const Tensor& index, const Tensor& out)> add_kernel{
-    "index_put_", &kernels::cpu::index_add, nullptr, batched::one_by_one<&kernels::cpu::index_add>};
-constexpr Kernel<void(const Tensor& mask, const Tensor& positions)> true_positions_kernel{
-    "nonzero", &kernels::cpu::true_positions, nullptr};
+    "index_put_", &kernels::cpu::index_add, TESSERA_CUDA_KERNEL(kernels::cuda::index_add),
+    batched::one_by_one<&kernels::cpu::index_add>};
+constexpr Kernel<void(const Tensor& mask, Tensor& positions)> true_positions_kernel{
+    "nonzero", &kernels::cpu::true_positions, TESSERA_CUDA_KERNEL(kernels::cuda::true_positions)};
 
 /// Dimensions `dims` as neighbours, from `first` on: in place, or in front where they are apart.
 struct Arrangement {
@@ -74,12 +78,10 @@ void accumulate_elements(const Tensor& arranged, const Arrangement& dims, const 
 Tensor true_elements(const char* where, const Tensor& mask) {
   require<DTypeError>(mask.dtype() == boolean, where, ": expected a mask of bool, got ", describe(mask));
   if (mask.device().is_batched()) throw_no_batching_rule(where);
-  require<DeviceError>(mask.device().is_cpu(), where,
-                       ": the size of the result depends on the values of the mask ", describe(mask),
-                       "; it needs a device with values, such as cpu");
-  const Tensor values = mask.contiguous();
-  const Tensor positions = Tensor::empty({kernels::cpu::count_true(values)}, i64);
-  true_positions_kernel(mask.device(), values, positions);
+  require<DeviceError>(!mask.is_meta(), where, ": the size of the result depends on the values of the mask ",
+                       describe(mask), "; it needs a device with values, such as cpu");
+  Tensor positions;
+  true_positions_kernel(mask.device(), mask.contiguous(), positions);
   return positions;
 }
 

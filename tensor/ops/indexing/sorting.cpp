@@ -2,6 +2,8 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/indexing/sorting.h"
+#include "tensor/cuda/indexing/scans.h"
+#include "tensor/cuda/indexing/sorting.h"
 #include "tensor/ops/at_least_1d.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/elementwise/binary.h"
@@ -17,11 +19,13 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, int64_t, bool)> sort_kernel{
-    "sort", &kernels::cpu::sort, nullptr, batched::along<&kernels::cpu::sort>};
+    "sort", &kernels::cpu::sort, TESSERA_CUDA_KERNEL(kernels::cuda::sort),
+    batched::along<&kernels::cpu::sort>};
 constexpr Kernel<void(const Tensor&, const Tensor&, int64_t)> cumsum_kernel{
-    "cumsum", &kernels::cpu::cumsum, nullptr, batched::along<&kernels::cpu::cumsum>};
+    "cumsum", &kernels::cpu::cumsum, TESSERA_CUDA_KERNEL(kernels::cuda::cumsum),
+    batched::along<&kernels::cpu::cumsum>};
 constexpr Kernel<void(bool, const Tensor&, const Tensor&, int64_t)> running_extreme_kernel{
-    "running_extreme", &kernels::cpu::running_extreme, nullptr,
+    "running_extreme", &kernels::cpu::running_extreme, TESSERA_CUDA_KERNEL(kernels::cuda::running_extreme),
     batched::along<&kernels::cpu::running_extreme>};
 
 /// The first `k` of the order along `dim`.

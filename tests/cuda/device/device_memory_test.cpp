@@ -173,6 +173,7 @@ TEST_CASE("cuda: what a device has not is an error that says so") {
         }).find("expected all operands on one device, got cpu and cuda:0") != std::string::npos);
   CHECK(message([&] {
           ops::floor_divide(ops::full({3}, 4, i64, device), ops::zeros({3}, i64, device));
+          synchronize(device);
         }).find("the divisor's element 0 is 0") != std::string::npos);
   CHECK(message([&] { static_cast<void>(ops::zeros({2}, f32, device).data<float>()); }).find("on cpu") !=
         std::string::npos);
