@@ -64,7 +64,8 @@ inline AttentionIds attention_forward(Graph& g, const Attention& a) {
   const int64_t kv_heads = a.kv_heads == 0 ? a.heads : a.kv_heads;
   const int64_t value_head = a.value_head == 0 ? a.head : a.value_head;
   const Sizes q_shape{a.batch, a.heads, a.queries, a.head}, k_shape{a.batch, kv_heads, a.keys, a.head};
-  const Sizes v_shape{a.batch, kv_heads, a.keys, value_head}, o_shape{a.batch, a.heads, a.queries, value_head};
+  const Sizes v_shape{a.batch, kv_heads, a.keys, value_head},
+      o_shape{a.batch, a.heads, a.queries, value_head};
   const Sizes shape{a.batch, a.heads, a.queries, a.keys}, row_shape{a.batch, a.heads, a.queries, 1};
   AttentionIds ids{};
   ids.q = g.tensor(q_shape, attention_strides(a, a.heads, a.queries, a.head), {.type = a.type});
@@ -99,9 +100,9 @@ inline AttentionIds attention_forward(Graph& g, const Attention& a) {
   g.pointwise(CUDNN_POINTWISE_SUB, scores, top, shifted);
   g.pointwise(CUDNN_POINTWISE_EXP, shifted, 0, exponent);
   g.reduce(CUDNN_REDUCE_TENSOR_ADD, exponent, sum);
-  if (a.stats) {
+  {  // an intermediate tensor where they are not wanted
     const Id logarithm = g.intermediate(row_shape);
-    ids.stats = g.tensor(row_shape, a.stats_type);
+    ids.stats = a.stats ? g.tensor(row_shape, a.stats_type) : g.intermediate(row_shape, a.stats_type);
     g.pointwise(CUDNN_POINTWISE_LOG, sum, 0, logarithm);
     g.pointwise(CUDNN_POINTWISE_ADD, top, logarithm, ids.stats);
   }
@@ -147,7 +148,8 @@ inline AttentionIds attention_backward(Graph& g, const Attention& a) {
   ids.dv = g.tensor(k_shape, k_strides, {.type = a.type});
 
   // The sum of do * o over D.
-  const Id product = g.tensor(q_shape, packed(q_shape), {.is_virtual = true}), sum = g.intermediate(row_shape);
+  const Id product = g.tensor(q_shape, packed(q_shape), {.is_virtual = true}),
+           sum = g.intermediate(row_shape);
   ids.one = g.scalar(4);
   ids.row_sum = g.tensor(row_shape);
   g.pointwise(CUDNN_POINTWISE_MUL, ids.d_o, ids.o, product);

@@ -24,8 +24,10 @@ inline void require(cudnnStatus_t status, const std::string& step) {
   throw Refused{step, status, message};
 }
 
-#define CUDNN_GRAPHS_TYPE(type, name) \
-  inline cudnnBackendAttributeType_t attribute_type(const type&) { return name; }
+#define CUDNN_GRAPHS_TYPE(type, name)                              \
+  inline cudnnBackendAttributeType_t attribute_type(const type&) { \
+    return name;                                                   \
+  }
 CUDNN_GRAPHS_TYPE(cudnnHandle_t, CUDNN_TYPE_HANDLE)
 CUDNN_GRAPHS_TYPE(cudnnDataType_t, CUDNN_TYPE_DATA_TYPE)
 CUDNN_GRAPHS_TYPE(bool, CUDNN_TYPE_BOOLEAN)

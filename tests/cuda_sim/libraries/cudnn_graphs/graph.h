@@ -85,6 +85,7 @@ class Graph {
   using Operands = std::initializer_list<std::pair<cudnnBackendAttributeName_t, Id>>;
   void norm_forward(cudnnBackendNormMode_t mode, cudnnBackendNormFwdPhase_t phase, Operands operands);
   void norm_backward(cudnnBackendNormMode_t mode, Operands operands);
+  Descriptor& convolution_sizes(const ConvolutionSizes& sizes);
   Descriptor& operation(cudnnBackendDescriptorType_t type, const char* name);
   Descriptor& part(cudnnBackendDescriptorType_t type, const char* name);
   const Descriptor& operator[](Id id) const { return tensors_[static_cast<size_t>(id - 1)]; }
@@ -93,7 +94,6 @@ class Graph {
   Descriptor finish(cudnnHandle_t handle = nullptr) const;
 
  private:
-  Descriptor& convolution_sizes(const ConvolutionSizes& sizes);
   template <class Scale>
   void convolve(cudnnBackendDescriptorType_t type, const char* name,
                 const cudnnBackendAttributeName_t (&names)[6], const Id (&ids)[3],
@@ -265,8 +265,11 @@ inline void Graph::convolution_data_gradient(Id dy, Id w, Id dx, const Convoluti
       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX};
-  convolve<float>(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, "data gradient", names,
-                  {dy, w, dx}, sizes);
+  constexpr auto type = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
+  if (sizes.compute == CUDNN_DATA_DOUBLE)
+    convolve<double>(type, "data gradient", names, {dy, w, dx}, sizes);
+  else
+    convolve<float>(type, "data gradient", names, {dy, w, dx}, sizes);
 }
 
 inline void Graph::convolution_filter_gradient(Id dy, Id x, Id dw, const ConvolutionSizes& sizes) {
@@ -276,8 +279,11 @@ inline void Graph::convolution_filter_gradient(Id dy, Id x, Id dw, const Convolu
                                                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
                                                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
                                                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW};
-  convolve<float>(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, "filter gradient", names,
-                  {dy, x, dw}, sizes);
+  constexpr auto type = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
+  if (sizes.compute == CUDNN_DATA_DOUBLE)
+    convolve<double>(type, "filter gradient", names, {dy, x, dw}, sizes);
+  else
+    convolve<float>(type, "filter gradient", names, {dy, x, dw}, sizes);
 }
 
 inline void Graph::norm_forward(cudnnBackendNormMode_t mode, cudnnBackendNormFwdPhase_t phase,

@@ -8,7 +8,8 @@ using Change = std::function<void(Descriptor&)>;
 
 /// A tensor's descriptor with a change, then finalized.
 TableRow tensor_row(const std::string& name, const Change& change) {
-  return {"tensor " + name, [=](Graph&) {
+  return {"tensor " + name,
+          [=](Graph&) {
             Descriptor t(CUDNN_BACKEND_TENSOR_DESCRIPTOR, "tensor");
             t.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, int64_t{1});
             t.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT);
@@ -22,7 +23,8 @@ TableRow tensor_row(const std::string& name, const Change& change) {
 }
 
 TableRow with(const std::string& name, cudnnBackendDescriptorType_t type, const Change& change) {
-  return {name, [=](Graph&) {
+  return {name,
+          [=](Graph&) {
             Descriptor d(type, "descriptor");
             change(d);
             d.finalize();
@@ -49,13 +51,14 @@ std::vector<TableRow> descriptor_rows() {
   tensor("fewer strides", [](Descriptor& t) { t.set(CUDNN_ATTR_TENSOR_STRIDES, Sizes{36, 6, 1}); });
   tensor("overlapping strides", [](Descriptor& t) { t.set(CUDNN_ATTR_TENSOR_STRIDES, Sizes{36, 6, 1, 1}); });
   tensor("9 dimensions", [](Descriptor& t) { t.set(CUDNN_ATTR_TENSOR_DIMENSIONS, Sizes(9, 1)); });
-  tensor("attribute of another kind", [](Descriptor& t) { t.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT); });
+  tensor("attribute of another kind",
+         [](Descriptor& t) { t.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT); });
   tensor("attribute of another type", [](Descriptor& t) { t.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, 1.0f); });
-  tensor("attribute 9999", [](Descriptor& t) {
-    t.set(static_cast<cudnnBackendAttributeName_t>(9999), int64_t{1});
-  });
+  tensor("attribute 9999",
+         [](Descriptor& t) { t.set(static_cast<cudnnBackendAttributeName_t>(9999), int64_t{1}); });
   tensor("two numbers", [](Descriptor& t) { t.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, Sizes{1, 2}); });
-  tensor("no values", [](Descriptor& t) { t.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, nullptr); });
+  tensor("no values",
+         [](Descriptor& t) { t.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, nullptr); });
   tensor("set after finalize", [](Descriptor& t) {
     t.finalize();
     t.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, int64_t{2});
@@ -63,14 +66,16 @@ std::vector<TableRow> descriptor_rows() {
   tensor("finalized twice", [](Descriptor& t) { t.finalize(); });
   tensor("read before finalize", [](Descriptor& t) {
     int64_t value = 0, count = 0;
-    require(cudnnBackendGetAttribute(t.get(), CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &count, &value),
-            "get");
+    require(
+        cudnnBackendGetAttribute(t.get(), CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &count, &value),
+        "get");
   });
   tensor("read with another type", [](Descriptor& t) {
     t.finalize();
     int64_t value = 0, count = 0;
-    require(cudnnBackendGetAttribute(t.get(), CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_FLOAT, 1, &count, &value),
-            "get");
+    require(
+        cudnnBackendGetAttribute(t.get(), CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_FLOAT, 1, &count, &value),
+        "get");
   });
   tensor("virtual and by value", [](Descriptor& t) {
     t.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);

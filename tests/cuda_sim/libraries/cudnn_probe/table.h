@@ -15,7 +15,12 @@ struct TableRow {
   bool has_plan = true;  ///< false: the row ends with its descriptors
 };
 
-std::vector<TableRow> table();
+/// The table's parts, by subject.
+/// @{
+std::vector<TableRow> attention_rows();
+std::vector<TableRow> convolution_rows();
 std::vector<TableRow> descriptor_rows();
+std::vector<TableRow> other_rows();
+/// @}
 
 }  // namespace cudnn_graphs

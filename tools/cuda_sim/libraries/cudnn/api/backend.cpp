@@ -40,9 +40,8 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
                                        cudnnBackendAttributeName_t attribute,
                                        cudnnBackendAttributeType_t type, int64_t count,
                                        const void* elements) {
-  return guarded("cudnnBackendSetAttribute", [&] {
-    set_attribute(*handle_of(descriptor).descriptor, attribute, type, count, elements);
-  });
+  return guarded("cudnnBackendSetAttribute",
+                 [&] { set_attribute(*handle_of(descriptor).descriptor, attribute, type, count, elements); });
 }
 
 cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t descriptor,

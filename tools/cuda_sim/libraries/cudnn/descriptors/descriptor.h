@@ -1,4 +1,5 @@
-// A backend descriptor: values by attribute. After it is finalized it does not change, so that others share it.
+// A backend descriptor: values by attribute. After it is finalized it does not change, so that others share
+// it.
 #pragma once
 
 #include <cudnn.h>
@@ -21,7 +22,7 @@ using DescriptorPointer = std::shared_ptr<const Descriptor>;
 struct Values {
   cudnnBackendAttributeType_t type{};
   int64_t count = 0;
-  std::vector<std::byte> bytes{};              ///< unless they are descriptors
+  std::vector<std::byte> bytes{};                ///< unless they are descriptors
   std::vector<DescriptorPointer> descriptors{};  ///< if they are
 };
 

@@ -147,8 +147,7 @@ void add_ranges(std::vector<tessera_cuda_sim_range>& ranges, const Tensor& tenso
 Sizes repeating_strides(const Sizes& own, const Sizes& dims) {
   Sizes strides(own.size(), 0);
   int64_t step = 1;
-  for (size_t i = own.size(); i-- > 0; step *= own[i])
-    strides[i] = own[i] == 1 && dims[i] != 1 ? 0 : step;
+  for (size_t i = own.size(); i-- > 0; step *= own[i]) strides[i] = own[i] == 1 && dims[i] != 1 ? 0 : step;
   return strides;
 }
 

@@ -36,18 +36,18 @@ Geometry geometry_of(const Descriptor& how, const Sizes& x, const Sizes& w, cons
   const auto sizes = [&](cudnnBackendAttributeName_t attribute, int64_t neutral) {
     return spatial(how.all<int64_t>(attribute), 0, neutral);
   };
-  return {.in = spatial(x, 2, 1),
-          .out = spatial(y, 2, 1),
-          .kernel = spatial(w, 2, 1),
-          .padding = sizes(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 0),
-          .stride = sizes(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 1),
-          .dilation = sizes(CUDNN_ATTR_CONVOLUTION_DILATIONS, 1),
-          .batch = x[0],
-          .channels = x[1],
-          .filters = w[0],
-          .groups = x[1] / w[1],
-          .is_flipped =
-              how.get<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) == CUDNN_CONVOLUTION};
+  return {
+      .in = spatial(x, 2, 1),
+      .out = spatial(y, 2, 1),
+      .kernel = spatial(w, 2, 1),
+      .padding = sizes(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 0),
+      .stride = sizes(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 1),
+      .dilation = sizes(CUDNN_ATTR_CONVOLUTION_DILATIONS, 1),
+      .batch = x[0],
+      .channels = x[1],
+      .filters = w[0],
+      .groups = x[1] / w[1],
+      .is_flipped = how.get<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) == CUDNN_CONVOLUTION};
 }
 
 /// Calls visit(row, position, index in x's channel block) for each element of the windows inside of x.
@@ -68,8 +68,7 @@ void for_each_tap(const Geometry& g, const Visit& visit) {
                              x * g.stride[2] + k[2] * g.dilation[2] - g.padding[2]};
             bool is_inside = true;
             for (size_t d = 0; d < 3; ++d) is_inside = is_inside && at[d] >= 0 && at[d] < g.in[d];
-            if (is_inside)
-              visit(row, position, ((c * g.in[0] + at[0]) * g.in[1] + at[1]) * g.in[2] + at[2]);
+            if (is_inside) visit(row, position, ((c * g.in[0] + at[0]) * g.in[1] + at[1]) * g.in[2] + at[2]);
           }
     }
 }
@@ -139,7 +138,8 @@ Roles scale_roles(cudnnBackendDescriptorType_t type) {
     case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
       return {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
     case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
-      return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+      return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
     default:
       return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};

@@ -10,8 +10,8 @@ namespace {
 /// The shape of the statistics: what a mode does not average over.
 Sizes statistics_shape(cudnnBackendNormMode_t mode, const Sizes& x) {
   Sizes shape(x.size(), 1);
-  const bool has_batch = mode != CUDNN_BATCH_NORM, has_channels = mode == CUDNN_BATCH_NORM ||
-                                                                  mode == CUDNN_INSTANCE_NORM;
+  const bool has_batch = mode != CUDNN_BATCH_NORM,
+             has_channels = mode == CUDNN_BATCH_NORM || mode == CUDNN_INSTANCE_NORM;
   if (has_batch) shape[0] = x[0];
   if (has_channels) shape[1] = x[1];
   return shape;
@@ -32,7 +32,8 @@ size_t count(const Sizes& dims) {
 }
 
 /// Statistics of layer and RMS norm follow the tensor that receives them, where there is one.
-Sizes shape_of(const Graph& graph, const Node& node, cudnnBackendAttributeName_t role, const Sizes& otherwise) {
+Sizes shape_of(const Graph& graph, const Node& node, cudnnBackendAttributeName_t role,
+               const Sizes& otherwise) {
   const Tensor* tensor = graph.tensor(node, role);
   return tensor != nullptr ? tensor->dims : otherwise;
 }
@@ -92,17 +93,16 @@ void put_statistics(const Node& node, const Statistics& s, NodeValues& values) {
 
 void run_norm_forward(const Node& node, const Graph& graph, NodeValues& values) {
   const auto mode = node.operation->get<cudnnBackendNormMode_t>(CUDNN_ATTR_OPERATION_NORM_FWD_MODE);
-  const bool is_training =
-      node.operation->get<cudnnBackendNormFwdPhase_t>(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE) ==
-      CUDNN_NORM_FWD_TRAINING;
+  const bool is_training = node.operation->get<cudnnBackendNormFwdPhase_t>(
+                               CUDNN_ATTR_OPERATION_NORM_FWD_PHASE) == CUDNN_NORM_FWD_TRAINING;
   const int mean_index = node.find(CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC),
             deviation_index = node.find(CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC),
             y_index = node.find(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC),
             bias_index = node.find(CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC);
   const Array &x = values.get(node.find(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC)),
               &scale = values.get(node.find(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC));
-  const Sizes shape = shape_of(graph, node, CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC,
-                               statistics_shape(mode, x.dims));
+  const Sizes shape =
+      shape_of(graph, node, CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, statistics_shape(mode, x.dims));
   const double epsilon = scalar(values, node.find(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC), 0);
   Statistics s;
   if (is_training || mean_index < 0) {
@@ -120,8 +120,8 @@ void run_norm_forward(const Node& node, const Graph& graph, NodeValues& values) 
   const std::vector<size_t> channel = indices(scale.dims, x.dims);
   for (size_t i = 0; i < y.values.size(); ++i) {
     const double normal = (x.values[i] - s.mean[s.group[i]]) * s.deviation[s.group[i]];
-    y.values[i] = normal * scale.values[channel[i]] +
-                  (bias_index < 0 ? 0 : values.get(bias_index).values[channel[i]]);
+    y.values[i] =
+        normal * scale.values[channel[i]] + (bias_index < 0 ? 0 : values.get(bias_index).values[channel[i]]);
   }
   values.put(y_index, std::move(y));
 }
@@ -141,7 +141,8 @@ void run_norm_backward(const Node& node, const Graph& graph, NodeValues& values)
   const std::vector<size_t> group = indices(deviation.dims, x.dims), channel = indices(scale.dims, x.dims);
   const double size = static_cast<double>(x.values.size()) / static_cast<double>(deviation.values.size());
   const size_t elements = x.values.size();
-  std::vector<double> normal(elements), mean_g(deviation.values.size()), mean_product(deviation.values.size());
+  std::vector<double> normal(elements), mean_g(deviation.values.size()),
+      mean_product(deviation.values.size());
   Array d_scale{scale.dims, std::vector<double>(scale.values.size())}, d_bias = d_scale;
   for (size_t i = 0; i < elements; ++i) {
     const double mean = has_mean ? values.get(mean_index).values[group[i]] : 0;

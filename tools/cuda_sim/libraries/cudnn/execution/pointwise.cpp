@@ -145,13 +145,13 @@ double binary(cudnnPointwiseMode_t mode, double x, double b) {
 }
 
 PointwiseParameters parameters_of(const Descriptor& how) {
-  return {.lower_clip = how.real(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, 0),
-          .upper_clip =
-              how.real(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, std::numeric_limits<double>::infinity()),
-          .slope = how.real(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, 0),
-          .elu_alpha = how.real(CUDNN_ATTR_POINTWISE_ELU_ALPHA, 1),
-          .softplus_beta = how.real(CUDNN_ATTR_POINTWISE_SOFTPLUS_BETA, 1),
-          .swish_beta = how.real(CUDNN_ATTR_POINTWISE_SWISH_BETA, 1)};
+  return {
+      .lower_clip = how.real(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, 0),
+      .upper_clip = how.real(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, std::numeric_limits<double>::infinity()),
+      .slope = how.real(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, 0),
+      .elu_alpha = how.real(CUDNN_ATTR_POINTWISE_ELU_ALPHA, 1),
+      .softplus_beta = how.real(CUDNN_ATTR_POINTWISE_SOFTPLUS_BETA, 1),
+      .swish_beta = how.real(CUDNN_ATTR_POINTWISE_SWISH_BETA, 1)};
 }
 
 /// The operand's value for each element of y.
@@ -216,10 +216,10 @@ void run_pointwise(const Node& node, const Graph& graph, NodeValues& values) {
     const int index = node.find(role);
     return index < 0 ? std::vector<double>{} : repeated(values.get(index), y.dims);
   };
-  const std::vector<double> x = operand(is_backward ? CUDNN_ATTR_OPERATION_POINTWISE_DYDESC
-                                                    : CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
-  const std::vector<double> b = operand(is_backward ? CUDNN_ATTR_OPERATION_POINTWISE_XDESC
-                                                    : CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+  const std::vector<double> x =
+      operand(is_backward ? CUDNN_ATTR_OPERATION_POINTWISE_DYDESC : CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
+  const std::vector<double> b =
+      operand(is_backward ? CUDNN_ATTR_OPERATION_POINTWISE_XDESC : CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
   const std::vector<double> t = operand(CUDNN_ATTR_OPERATION_POINTWISE_TDESC);
   const double alpha = node.operation->real(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, 1),
                beta = node.operation->real(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, 1);
@@ -227,9 +227,9 @@ void run_pointwise(const Node& node, const Graph& graph, NodeValues& values) {
   // A comparison computes in its operands' types; a boolean compute type names the result's.
   const cudnnDataType_t type = compute == CUDNN_DATA_BOOLEAN ? CUDNN_DATA_FLOAT : compute;
   for (size_t i = 0; i < y.values.size(); ++i)
-    y.values[i] = rounded(pointwise_value(mode, parameters, alpha * x[i], b.empty() ? 0 : beta * b[i],
-                                          t.empty() ? 0 : t[i]),
-                          type);
+    y.values[i] = rounded(
+        pointwise_value(mode, parameters, alpha * x[i], b.empty() ? 0 : beta * b[i], t.empty() ? 0 : t[i]),
+        type);
   values.put(y_index, std::move(y));
 }
 

@@ -51,7 +51,8 @@ void run_random(const Node& node, const Graph& graph, NodeValues& values) {
       default:
         y.values[i] = how.real(CUDNN_ATTR_RNG_NORMAL_DIST_MEAN, 0) +
                       how.real(CUDNN_ATTR_RNG_NORMAL_DIST_STANDARD_DEVIATION, 1) *
-                          std::sqrt(-2 * std::log(1 - u)) * std::cos(two_pi * uniform(seed, offset, 2 * i + 1));
+                          std::sqrt(-2 * std::log(1 - u)) *
+                          std::cos(two_pi * uniform(seed, offset, 2 * i + 1));
     }
   }
   values.put(y_index, std::move(y));

@@ -13,8 +13,8 @@ namespace {
 /// What is executed, perhaps many times (a captured graph).
 struct Execution {
   std::shared_ptr<const Graph> graph;
-  std::vector<void*> pointers;       ///< of each tensor; null for a virtual one
-  std::vector<Array> by_value;       ///< of each tensor that is passed by value
+  std::vector<void*> pointers;  ///< of each tensor; null for a virtual one
+  std::vector<Array> by_value;  ///< of each tensor that is passed by value
   void* workspace = nullptr;
   size_t workspace_bytes = 0;
 };
@@ -170,8 +170,8 @@ void execute(const DescriptorPointer& plan, const Descriptor& variant_pack, cuda
       [](void* data) { delete static_cast<Execution*>(data); }, execution.release());
   require(error != cudaErrorInvalidValue, CUDNN_STATUS_BAD_PARAM,
           "an operand is not in a live allocation of the device");
-  require(error == cudaSuccess, CUDNN_STATUS_EXECUTION_FAILED, "the device refused it: ",
-          cudaGetErrorName(static_cast<cudaError_t>(error)));
+  require(error == cudaSuccess, CUDNN_STATUS_EXECUTION_FAILED,
+          "the device refused it: ", cudaGetErrorName(static_cast<cudaError_t>(error)));
 }
 
 }  // namespace tessera::cuda_sim::cudnn

@@ -167,12 +167,11 @@ Tensor read_tensor(const Descriptor& descriptor) {
 }
 
 DescriptorPointer description_of(const Descriptor& operation) {
-  for (const auto attribute :
-       {CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_DESC,
-        CUDNN_ATTR_OPERATION_REDUCTION_DESC, CUDNN_ATTR_OPERATION_RNG_DESC,
-        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC})
+  for (const auto attribute : {CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_DESC,
+                               CUDNN_ATTR_OPERATION_REDUCTION_DESC, CUDNN_ATTR_OPERATION_RNG_DESC,
+                               CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC})
     if (const DescriptorPointer part = operation.part(attribute)) return part;
   return nullptr;
 }

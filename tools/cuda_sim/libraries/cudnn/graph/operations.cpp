@@ -24,8 +24,8 @@ void check_pointwise(const Descriptor& operation) {
           " is not simulated");
   const bool is_backward = is_pointwise_backward(mode);
   const Tensor x = operand(operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
-  const Tensor y = operand(operation, is_backward ? CUDNN_ATTR_OPERATION_POINTWISE_DXDESC
-                                                  : CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+  const Tensor y = operand(
+      operation, is_backward ? CUDNN_ATTR_OPERATION_POINTWISE_DXDESC : CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
   const auto check = [&](cudnnBackendAttributeName_t role) {
     const Tensor other = operand(operation, role);
     require(other.dims.size() == x.dims.size(), bad, "pointwise: tensors ", x.uid, " and ", other.uid,
@@ -102,19 +102,18 @@ void check_reshape(const Descriptor& operation) {
 
 void check_norm_forward(const Descriptor& operation) {
   const auto mode = operation.get<cudnnBackendNormMode_t>(CUDNN_ATTR_OPERATION_NORM_FWD_MODE);
-  const bool is_inference =
-      operation.get<cudnnBackendNormFwdPhase_t>(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE) ==
-      CUDNN_NORM_FWD_INFERENCE;
+  const bool is_inference = operation.get<cudnnBackendNormFwdPhase_t>(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE) ==
+                            CUDNN_NORM_FWD_INFERENCE;
   require(mode == CUDNN_BATCH_NORM || mode == CUDNN_LAYER_NORM || mode == CUDNN_RMS_NORM ||
               mode == CUDNN_INSTANCE_NORM,
           CUDNN_STATUS_NOT_SUPPORTED, "norm mode ", static_cast<int>(mode), " is not simulated");
   require(is_inference || operation.has(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC), bad,
           "CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC is not set");
   const bool has_running = operation.has(CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC);
-  for (const auto role :
-       {CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC,
-        CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC,
-        CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC, CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC})
+  for (const auto role : {CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC,
+                          CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC,
+                          CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC,
+                          CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC})
     require(operation.has(role) == has_running, bad,
             "running statistics need their inputs, outputs and factor together; ",
             find_attribute(operation.type, role)->name, has_running ? " is not set" : " is set alone");

@@ -1,5 +1,6 @@
 // Which graphs an engine of the real library takes, on a card of compute capability 9.0: found by asking
-// cuDNN 9.19 for plans (tests/cuda_sim/libraries/cudnn_probe). What it would take and is not listed here is refused.
+// cuDNN 9.19 for plans (tests/cuda_sim/libraries/cudnn_probe). What it would take and is not listed here is
+// refused.
 #include <algorithm>
 
 #include "tools/cuda_sim/libraries/cudnn/graph/graph.h"
@@ -94,8 +95,8 @@ void check_matmul(const Graph& graph, const Node& node) {
   require(a.dims.size() == 3, unsupported, "a product of ", a.dims.size(), " dimensions: 3 are needed");
   require(is_real(a.type) && a.type == b.type, unsupported,
           "a product of types other than two equal ones of f32, bf16 and f16");
-  require(compute == CUDNN_DATA_FLOAT || (compute == CUDNN_DATA_HALF && a.type == CUDNN_DATA_HALF), unsupported,
-          "a product in a type other than f32");
+  require(compute == CUDNN_DATA_FLOAT || (compute == CUDNN_DATA_HALF && a.type == CUDNN_DATA_HALF),
+          unsupported, "a product in a type other than f32");
   check_no_f64(graph, "products");
 }
 
