@@ -15,8 +15,9 @@ using namespace tessera::test;
 namespace {
 
 /// Families with kernels for CUDA devices; of the others a row may say that there is none.
-const std::set<std::string> complete_families = {
-    "unary", "binary", "ternary", "comparison", "reduction", "softmax", "normalization", "loss", "matmul"};
+const std::set<std::string> complete_families = {"unary",     "binary",      "ternary",          "comparison",
+                                                 "reduction", "softmax",     "normalization",    "loss",
+                                                 "matmul",    "convolution", "fused_convolution"};
 /// But for these ops, which have none yet.
 const std::set<std::string> absent_in_families = {"argmax",   "argmin",          "cumsum",
                                                   "mse_loss", "bce_with_logits", "linear_cross_entropy"};

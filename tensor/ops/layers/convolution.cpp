@@ -5,6 +5,7 @@
 #include "tensor/cpu/convolution/convolution.h"
 #include "tensor/cpu/convolution/windows.h"
 #include "tensor/cuda/convolution/convolution.h"
+#include "tensor/cuda/convolution/windows.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/unary.h"
 #include "tensor/ops/kernel.h"
@@ -29,9 +30,11 @@ constexpr Kernel<void(const Geometry&, const Tensor& dy, const Tensor& x, bool a
                   TESSERA_CUDA_KERNEL(kernels::cuda::convolution_weight_gradient),
                   batched::one_by_one<&kernels::cpu::convolution_weight_gradient>};
 constexpr Kernel<void(const Geometry&, const Tensor& x, const Tensor& columns)> unfold_kernel{
-    "unfold", &kernels::cpu::unfold, nullptr, batched::one_by_one<&kernels::cpu::unfold>};
+    "unfold", &kernels::cpu::unfold, TESSERA_CUDA_KERNEL(kernels::cuda::unfold),
+    batched::one_by_one<&kernels::cpu::unfold>};
 constexpr Kernel<void(const Geometry&, const Tensor& columns, const Tensor& x)> fold_kernel{
-    "fold", &kernels::cpu::fold, nullptr, batched::one_by_one<&kernels::cpu::fold>};
+    "fold", &kernels::cpu::fold, TESSERA_CUDA_KERNEL(kernels::cuda::fold),
+    batched::one_by_one<&kernels::cpu::fold>};
 
 /// x as a batch of one image, where it is one image.
 Tensor as_batch(const Tensor& x, int ndim) {

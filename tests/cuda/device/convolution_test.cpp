@@ -141,6 +141,20 @@ TEST_CASE("cuda: an image of any strides is convolved, and padding at one side a
                  ops::conv2d(x, even, {}, 1, "same")) <= tolerance_of(f32));
 }
 
+TEST_CASE("cuda: windows become columns, and are summed where they came from") {
+  const Device device = test_device();
+  for (const DType dtype : {f64, f32, bf16, f16}) {
+    const Tensor x = randn({2, 3, 9, 8}).to(dtype).transpose(2, 3);
+    const ConvolutionGeometry g = ops::unfold_geometry(x, {3, 2}, {1, 2}, {1, 0}, {2, 1});
+    const Tensor columns = ops::unfold_windows(g, x);
+    CHECK(error_of(
+              ops::unfold_windows(g, x.to(device).contiguous().transpose(2, 3).contiguous().transpose(2, 3)),
+              columns) == 0);
+    CHECK(error_of(ops::fold_windows(g, columns.to(device)), ops::fold_windows(g, columns)) <=
+          tolerance_of(dtype));
+  }
+}
+
 TEST_CASE("cuda: a network of convolutions trains with the CPU's losses, and repeats to the bit") {
   const Device device = test_device();
   const std::vector<double> here = train(cpu()), there = train(device);
