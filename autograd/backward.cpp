@@ -19,6 +19,9 @@ Variable root_gradient(const Variable& root, const Variable& given, const char* 
                       ", got ", given.shape());
   require<DTypeError>(given.dtype() == root.dtype(), where, ": expected a gradient of ", root.dtype(),
                       ", got ", given.dtype());
+  // A number of the host, such as a loss scale, begins a backward on a device too; nothing is uploaded.
+  if (given.device().is_cpu() && root.device().is_cuda() && given.numel() == 1 && !given.requires_grad())
+    return ops::full(root.shape(), given.value().to(f64).item(), root.dtype(), root.device());
   return given;
 }
 

@@ -2,6 +2,17 @@
 
 namespace tessera::models {
 
+GptOptions tiny(int64_t vocabulary) {
+  return {.vocabulary = vocabulary,
+          .block_size = 32,
+          .layers = 2,
+          .heads = 2,
+          .width = 32,
+          .dropout = 0.1,
+          .bias = true,
+          .qkv_bias = true};
+}
+
 GptOptions nano_cpu(int64_t vocabulary) {
   return {.vocabulary = vocabulary, .block_size = 64, .layers = 4, .heads = 4, .width = 128};
 }
@@ -42,10 +53,17 @@ GptOptions gpt2(int64_t vocabulary) {
 }
 
 std::vector<std::string> preset_names() {
-  return {"nano-cpu", "nano", "width-768", "gpt-lite", "gpt2"};
+  return {"tiny", "nano-cpu", "nano", "width-768", "gpt-lite", "gpt2"};
 }
 
 Preset preset(const std::string& name, int64_t vocabulary) {
+  if (name == "tiny")
+    return {.name = name,
+            .model = tiny(vocabulary),
+            .batch_size = 4,
+            .steps = 100,
+            .warmup_steps = 10,
+            .eval_steps = 2};
   if (name == "nano-cpu") return {.name = name, .model = nano_cpu(vocabulary)};
   if (name == "nano") return {.name = name, .model = nano(vocabulary), .batch_size = 64, .steps = 5000};
   Preset large{.name = name,
@@ -71,7 +89,7 @@ Preset preset(const std::string& name, int64_t vocabulary) {
     return large;
   }
   throw ConfigError(
-      text("preset '", name, "' is unknown: expected nano-cpu, nano, width-768, gpt-lite or gpt2"));
+      text("preset '", name, "' is unknown: expected tiny, nano-cpu, nano, width-768, gpt-lite or gpt2"));
 }
 
 }  // namespace tessera::models

@@ -9,6 +9,9 @@
 #include "optim/gradient_squares.h"
 #include "optim/parameter_list_checks.h"
 #include "tensor/elementwise/power.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/unary.h"
+#include "tensor/ops/reduction.h"
 #include "tensor/ops/training/multi_tensor.h"
 #include "tensor/profile/span.h"
 
@@ -72,6 +75,28 @@ bool on_meta(const ParameterList& parameters) {
   return false;
 }
 
+/// Whether every gradient is on a CUDA device and the norm is of this process alone: then norm and
+/// coefficient are computed there, and the host does not wait.
+bool stays_on_device(const ParameterList& parameters) {
+  if (parameters.reducer()) return false;
+  bool any = false;
+  for (const NamedParameter& parameter : parameters) {
+    const Variable gradient = parameter.variable.grad();
+    if (!gradient.defined()) continue;
+    if (!gradient.device().is_cuda()) return false;
+    any = true;
+  }
+  return any;
+}
+
+/// The norm on the device, 0-dim f64. Sums are in an order of the device's own, the same in every run.
+Tensor norm_on_device(const ParameterList& parameters, double p) {
+  const Tensor sums = ops::power_sums(gradients_of(parameters), p);
+  if (p == infinity) return ops::max(sums);
+  const Tensor sum = ops::sum(sums);
+  return p == 1.0 ? sum : p == 2.0 ? ops::sqrt(sum) : ops::pow(sum, 1.0 / p);
+}
+
 double root(double sum, double p) {
   if (p == 2.0) return std::sqrt(sum);
   return p == 1.0 || p == infinity ? sum : elementwise::pow(sum, 1.0 / p);
@@ -96,6 +121,11 @@ Tensor grad_norm(const ParameterList& parameters, const NormOptions& options) {
   require<ValueError>(options.p > 0.0, "grad_norm: expected p > 0, got ", options.p);
   require_summable(parameters, "grad_norm");
   if (on_meta(parameters)) return Tensor::empty({}, f64, meta());
+  if (stays_on_device(parameters)) {
+    const Tensor norm = norm_on_device(parameters, options.p);
+    if (options.error_if_nonfinite && !std::isfinite(norm.item())) throw_nonfinite(parameters, norm.item());
+    return norm;
+  }
   const double norm = root(power_sum(parameters, options), options.p);
   if (options.error_if_nonfinite && !std::isfinite(norm)) throw_nonfinite(parameters, norm);
   return Tensor::scalar(norm);
@@ -106,13 +136,15 @@ ClipCoefficient clip_coefficient(const ParameterList& parameters, double max_nor
   require<ValueError>(max_norm >= 0.0, "clip_grad_norm: expected a norm of at least 0, got ", max_norm);
   const Tensor norm = grad_norm(parameters, options);
   if (norm.is_meta()) return {norm, norm};
+  if (norm.device().is_cuda())  // minimum: NaN stays NaN
+    return {norm, ops::minimum(ops::div(max_norm, ops::add(norm, 1e-6)), 1.0)};
   const double coefficient = max_norm / (norm.item() + 1e-6);
   return {norm, Tensor::scalar(coefficient > 1.0 ? 1.0 : coefficient)};  // NaN stays NaN
 }
 
 Tensor clip_grad_norm(const ParameterList& parameters, double max_norm, const NormOptions& options) {
   const ClipCoefficient clip = clip_coefficient(parameters, max_norm, options);
-  if (clip.norm.is_meta() || clip.coefficient.item() != 1.0)
+  if (!clip.norm.device().is_cpu() || clip.coefficient.item() != 1.0)
     ops::scale_in_place(gradients_of(parameters), clip.coefficient);
   return clip.norm;
 }

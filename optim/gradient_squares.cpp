@@ -13,7 +13,7 @@ GradientSquares::GradientSquares(const ParameterList& parameters) {
     Sum& sum = sums_[parameter.variable.impl().get()];
     hooks_.push_back(parameter.variable.register_post_accumulate_grad_hook([&sum](const Variable& of) {
       const Variable gradient = of.grad();
-      if (!gradient.defined() || gradient.device().is_meta()) return;
+      if (!gradient.defined() || !gradient.device().is_cpu()) return;
       const Tensor values = gradient.value();
       sum = {values, values.version(), ops::power_sums({&values, 1}, 2.0).item()};
     }));

@@ -204,7 +204,8 @@ void Optimizer::make_state() {
   if (with_state_ == items_.size()) return;
   CategoryScope category(MemoryCategory::optimizer_state);
   const size_t first = with_state_;
-  const Tensor steps = Tensor::zeros({static_cast<int64_t>(items_.size() - first)}, i64, device);
+  const Tensor steps = Tensor::zeros({static_cast<int64_t>(items_.size() - first)}, i64,
+                                     counts_on_host() && !device.is_meta() ? cpu() : device);
   for (size_t i = first; i < items_.size(); ++i)
     items_[i].step = steps.select(0, static_cast<int64_t>(i - first));
   for (int group = items_[first].group; group < group_count(); ++group)

@@ -143,6 +143,9 @@ class Optimizer {
   virtual void load_options(int group, std::span<const NamedOption> options, bool apply);
   /// State of the optimizer as a whole, in the order in which it is saved; loading copies into these Tensors.
   virtual std::vector<NamedTensor> common_state() { return {}; }
+  /// Whether the step counts lie in the host's memory, for a rule that computes with them there; otherwise on
+  /// the parameters' device.
+  virtual bool counts_on_host() const { return false; }
 
  private:
   std::vector<NamedParameter> checked(const ParameterList& list) const;

@@ -21,7 +21,9 @@ void for_each_parameter(const Optimizer& optimizer, std::span<const ops::UpdateI
     const ops::UpdateItem& item = items[i];
     if (!is_updated(item)) continue;
     Tensor gradient = ops::cast(item.gradient, item.parameter.dtype());
-    if (clip.defined()) gradient = ops::mul(gradient, clip.item());
+    if (clip.defined())
+      gradient = clip.device().is_cpu() ? ops::mul(gradient, clip.item())
+                                        : ops::mul(gradient, ops::cast(clip, gradient.dtype()));
     const int64_t count = ++*item.step.data<int64_t>();
     PlainParameter parameter{item.parameter, gradient, item.state, count, optimizer.lr(item.group).item(), i};
     step(parameter, item.group);

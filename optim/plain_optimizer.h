@@ -76,6 +76,7 @@ class PlainOptimizer : public Optimizer {
   const Options& group_options(int group) const { return options_[static_cast<size_t>(group)]; }
 
  private:
+  bool counts_on_host() const final { return true; }
   void update(std::span<const ops::UpdateItem> items, const Tensor& clip) override {
     for_each_parameter(
         *this, items, clip,

@@ -60,6 +60,16 @@ Tensor Tensor::over(intrusive_ptr<Storage> storage, DType dtype, const Shape& sh
   return base.as_strided(shape, strides, offset);
 }
 
+namespace {
+
+/// Whether values pass between the CPU and a CUDA device, or between two of those.
+bool passes_between(Device a, Device b) {
+  const auto has_memory = [](Device device) { return device.is_cpu() || device.is_cuda(); };
+  return !(a == b) && has_memory(a) && has_memory(b);
+}
+
+}  // namespace
+
 Tensor Tensor::clone() const {
   require_defined("clone");
   Tensor copy = empty_like(*this);
@@ -96,10 +106,18 @@ Tensor Tensor::to(Device target, DType dtype) const {
 }
 
 void Tensor::copy_from(const Tensor& source) const {
-  const Device device = common_device("copy_from", {this, &source});
+  const bool crosses = defined() && source.defined() && passes_between(device(), source.device());
+  const Device device = crosses ? this->device() : common_device("copy_from", {this, &source});
   require<ShapeError>(source.shape_ == shape_, "copy_from: expected shape ", shape_, ", got ", source.shape_);
   require<DTypeError>(source.dtype_ == dtype_, "copy_from: expected dtype ", dtype_, ", got ", source.dtype_);
   require_distinct_elements("copy_from", *this);
+  if (crosses) {
+    if (is_contiguous())
+      cuda_backend::copy(source.contiguous(), *this);
+    else
+      copy_kernel(device, source.to(device), *this);
+    return bump_version();
+  }
   const Overlap overlap = overlap_of(*this, source);
   if (overlap != Overlap::same)
     copy_kernel(device, overlap == Overlap::none ? source : source.clone(), *this);

@@ -2,10 +2,15 @@
 # Sourced by train.sh, test.sh and lint.sh: installs the packages that a build needs, then configures.
 #   install_missing_packages           installs the missing Debian packages, and prints their names
 #   install_optional_packages NAME...  the same for these; one that cannot be installed is left out
+#   find_nvcc                          prints the path of nvcc: PATH, the usual folders, build/cuda_toolkit
+#   install_cuda_toolkit               installs CUDA's toolkit from PyPI into build/cuda_toolkit; Debian has none
 #   configure PRESET [CMake options]   configures build/PRESET, prints what was found, leaves it in found_table
 # No questions are asked. With all packages installed, nothing uses the network.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+# Objects of another checkout of the same sources are taken from the cache too.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 
 report() { printf '== %s\n' "$*"; }
 fail() {
@@ -94,6 +99,62 @@ install_optional_packages() {
   for package in "${missing[@]}"; do
     apt install --no-install-recommends "$package" || report "continuing without $package"
   done
+}
+
+# Where install_cuda_toolkit puts the toolkit, laid out as an ordinary one.
+cuda_toolkit=$root/build/cuda_toolkit
+
+find_nvcc() {
+  local folder
+  command -v nvcc && return
+  for folder in "${CUDA_PATH-}" "${CUDA_HOME-}" /usr/local/cuda "$cuda_toolkit"; do
+    [[ -n $folder && -x $folder/bin/nvcc ]] || continue
+    echo "$folder/bin/nvcc"
+    return
+  done
+  return 1
+}
+
+# The compiler and the headers that the sources need, and the tools of tools/cuda_report; the libraries themselves are
+# needed on a card alone, except for those of which PyPI's package is the only source of headers.
+cuda_packages=(nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cuda-nvdisasm
+  nvidia-cublas nvidia-nccl-cu13 nvidia-cudnn-cu13)
+cuda_version=13.0
+
+install_cuda_toolkit() {
+  local log packages=() package
+  for package in "${cuda_packages[@]}"; do
+    case $package in
+      *-cu13) packages+=("$package") ;; # has versions of its own
+      *) packages+=("$package==$cuda_version.*") ;;
+    esac
+  done
+  command -v python3 >/dev/null || install_optional_packages python3 python3-pip
+  report "installing CUDA's toolkit $cuda_version from PyPI into build/cuda_toolkit: ${cuda_packages[*]}"
+  log=$(mktemp)
+  mkdir -p "$root/build"
+  local staging=$root/build/cuda_toolkit.incomplete
+  rm -rf "$staging"
+  if ! python3 -m pip install --no-input --target "$staging" "${packages[@]}" >"$log" 2>&1; then
+    tail -n 5 "$log"
+    rm -f "$log"
+    fail "CUDA's toolkit could not be installed; put nvcc on PATH instead"
+  fi
+  rm -f "$log"
+  # The packages of CUDA share one folder; NCCL and cuDNN have their own.
+  local files=$staging/nvidia/cu13
+  for package in nccl cudnn; do
+    [[ ! -d $staging/nvidia/$package ]] || cp -a "$staging/nvidia/$package/." "$files/"
+  done
+  ln -sfn lib "$files/lib64"
+  # CMake and the linker look for names without a version.
+  local library
+  for library in "$files"/lib/lib*.so.*; do
+    ln -sf "$(basename "$library")" "${library%%.so.*}.so"
+  done
+  rm -rf "$cuda_toolkit"
+  mv "$files" "$cuda_toolkit"
+  rm -rf "$staging"
 }
 
 configure() {

@@ -9,10 +9,12 @@ usage() {
 usage: tools/test.sh [--preset NAME] [--fast] [ctest options]
        tools/test.sh --all
 
-  --preset NAME   release (default), debug, asan, tsan, clang-14, clang-16 or cuda
+  --preset NAME   release (default), debug, asan, tsan, clang-14, clang-16 or cuda. release has the CUDA sources too where
+                  nvcc is found, and runs them on the simulated card; cuda installs CUDA's toolkit from PyPI where not
   --fast          only the tests of ${fast_folders[*]}, and only what they need is built
-  --all           everything, one after another: lint.sh, the presets release, asan, tsan, clang-14 and clang-16, and
-                  the release tests under each instruction set below this processor's own; a table at the end. Hours.
+  --all           everything, one after another: lint.sh, the presets release, asan, tsan, clang-14 and clang-16, the
+                  release tests under each instruction set below this processor's own, and the device tests in every
+                  order of the simulated card; a table at the end. Hours.
                   Parts that passed on this commit are not run again, so a run that was cut off goes on where it
                   stopped; rm -r build/passed starts over.
   ctest options   for example -L tensor (one folder's tests) or -R attention (by name)
@@ -24,6 +26,7 @@ fast_folders=(tensor ops autograd nn optim data models)
 presets=(release debug asan tsan clang-14 clang-16 cuda)
 
 preset=release fast=no all=no
+cuda_options=()
 ctest_options=()
 while (($#)); do
   case $1 in
@@ -39,13 +42,19 @@ while (($#)); do
   shift
 done
 [[ " ${presets[*]} " == *" $preset "* ]] || fail "unknown preset '$preset': ${presets[*]}"
-[[ $preset != cuda ]] || command -v nvcc >/dev/null || fail "the preset cuda needs nvcc, which is not here"
 
 # Prints what the tests below do not run on this machine, and why.
 print_left_out() {
   not_run() { printf '==   %s\n' "$*"; }
   report "not run here:"
-  [[ $preset == cuda ]] || not_run "device code: --preset cuda builds it (needs nvcc)"
+  if ((${#cuda_options[@]} == 0)); then
+    case $preset in
+      release) not_run "device code on the simulated card: no nvcc here; --preset cuda installs it from PyPI" ;;
+      *) not_run "device code on the simulated card: the presets release and cuda have it" ;;
+    esac
+  else
+    not_run "device code on a card: TESSERA_TEST_DEVICE=cuda ctest --preset $preset -L '^cuda$' (compiled and simulated here)"
+  fi
   grep -q 'oneDNN *found' <<<"$found_table" || not_run "matrix products on oneDNN: this build has Eigen alone"
   grep -qw amx_bf16 /proc/cpuinfo 2>/dev/null || not_run "products of bf16 on tiles (amx): this processor has none"
   grep -qw avx512_bf16 /proc/cpuinfo 2>/dev/null || not_run "products of bf16 on vectors (avx512_bf16): this processor has none"
@@ -57,6 +66,19 @@ print_left_out() {
   esac
 }
 
+# Sets cuda_options: CMake's options for the CUDA sources in this preset; none where it is without them. The simulated card
+# reads PTX, so no machine code is made.
+set_cuda_options() {
+  local nvcc
+  cuda_options=()
+  case $preset in
+    release) nvcc=$(find_nvcc) || return 0 ;;
+    cuda) nvcc=$(find_nvcc) || { install_cuda_toolkit && nvcc=$cuda_toolkit/bin/nvcc; } ;;
+    *) return 0 ;;
+  esac
+  cuda_options=(-DTESSERA_CUDA=ON "-DCMAKE_CUDA_COMPILER=$nvcc" "-DTESSERA_NVCC=$nvcc" -DCMAKE_CUDA_ARCHITECTURES=90-virtual)
+}
+
 # build_and_test PRESET [ctest options]: configures, builds and runs the tests of PRESET.
 build_and_test() {
   preset=$1
@@ -66,7 +88,8 @@ build_and_test() {
     targets=(--target "${fast_folders[@]/#/tests_}")
     only=(-L "^($(IFS='|' && echo "${fast_folders[*]}"))\$" -E isa_symbols)
   fi
-  configure "$preset"
+  set_cuda_options
+  configure "$preset" "${cuda_options[@]}"
   report "building build/$preset"
   (cd "$root" && cmake --build --preset "$preset" "${targets[@]}")
   print_left_out
@@ -120,11 +143,18 @@ test_all() {
   install_missing_packages
   install_optional_packages "${compiler_packages[@]}" "${lint_packages[@]}"
   table=() everything=passed
-  local self=${BASH_SOURCE[0]} isa
+  local self=${BASH_SOURCE[0]} isa order blocks
   run_and_record "lint" "$root/tools/lint.sh"
   run_and_record "release" "$self" --preset release
   for isa in $(lowered_instruction_sets); do
     run_and_record "release, TESSERA_ISA_MAX=$isa" env TESSERA_ISA_MAX="$isa" "$self" --preset release
+  done
+  for order in eager lazy random; do
+    for blocks in ascending descending random; do
+      find_nvcc >/dev/null || continue
+      run_and_record "devices, $order, blocks $blocks" env TESSERA_CUDA_SIM_ORDER=$order TESSERA_CUDA_SIM_BLOCKS=$blocks \
+        "$self" --preset release -L '^cuda$'
+    done
   done
   for preset in asan tsan clang-14 clang-16; do
     run_and_record "$preset" "$self" --preset "$preset"

@@ -5,6 +5,7 @@
 #include "autograd/functions/elementwise/unary.h"
 #include "autograd/recompute/first_run.h"
 #include "tensor/ops/creation/creation.h"
+#include "tensor/ops/elementwise/binary.h"
 
 namespace tessera::nn {
 namespace {
@@ -21,7 +22,7 @@ double count_call(const Variable* calls, const std::optional<double>& momentum, 
   if (!calls || x.device().is_meta() || calls->device().is_meta() || is_recomputing())
     return momentum.value_or(0);
   const Tensor& count = calls->value();
-  count.copy_from(Tensor::scalar(count.item_i64() + 1));
+  ops::add_(count, 1);
   return momentum ? *momentum : 1 / static_cast<double>(count.item_i64());
 }
 

@@ -5,6 +5,7 @@
 
 #include "optim/parameter_list_checks.h"
 #include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/elementwise/ternary.h"
 #include "tensor/ops/reduction.h"
 
@@ -44,8 +45,9 @@ std::optional<Shape> vector_shape(const Shape& parameter) {
   return parameter;
 }
 
-double root_mean_square(const Tensor& x) {
-  return ops::norm(x).item() / std::sqrt(static_cast<double>(x.numel()));
+/// 0-dim f64 on x's device, which the host does not wait for.
+Tensor root_mean_square(const Tensor& x) {
+  return ops::div(ops::cast(ops::norm(x), f64), std::sqrt(static_cast<double>(x.numel())));
 }
 
 /// mean += share (mean of g^2 along `dim` - mean).
@@ -92,11 +94,13 @@ void Adafactor::step_parameter(const PlainParameter& p, const Options& o) const 
   if (p.value.numel() == 0) return;
   const double rounding = std::ldexp(1.0, p.value.dtype() == f64 ? -52 : -23);
   const double eps = o.eps[0] > 0.0 ? o.eps[0] : rounding, step = static_cast<double>(p.step);
-  const double rate = std::min(p.lr, 1.0 / std::sqrt(step)) * std::max(o.eps[1], root_mean_square(p.value));
+  const Tensor rate =
+      ops::mul(ops::maximum(root_mean_square(p.value), o.eps[1]), std::min(p.lr, 1.0 / std::sqrt(step)));
   if (o.weight_decay != 0.0) ops::mul_(p.value, 1.0 - p.lr * o.weight_decay);
   const Tensor second = second_mean(p, std::pow(step, o.beta2_decay), eps);
   const Tensor update = ops::mul(ops::rsqrt(ops::maximum(second, eps * eps)), p.gradient);
-  ops::sub_(p.value, ops::mul(update, rate / std::max(1.0, root_mean_square(update) / o.d)));
+  const Tensor size = ops::maximum(ops::div(root_mean_square(update), o.d), 1.0);
+  ops::sub_(p.value, ops::mul(update, ops::cast(ops::div(rate, size), update.dtype())));
 }
 
 }  // namespace tessera::optim

@@ -5,6 +5,8 @@
 
 #include "optim/parameter_list_checks.h"
 #include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/elementwise/ternary.h"
 #include "tensor/ops/reduction.h"
 #include "tensor/ops/training/multi_tensor.h"
 
@@ -27,6 +29,16 @@ void check_parameters(const std::string& optimizer, const ParameterList& paramet
 }
 
 /// value -= lr factor change, the factor |value| / |change| within its bounds, and 1 where a norm is 0.
+/// Norms and factor stay on the parameter's device, which the host does not wait for.
+void apply(const Tensor& value, const Tensor& change, double lr, double min_coeff, double max_coeff) {
+  const Tensor value_norm = ops::cast(ops::norm(value), f64), change_norm = ops::cast(ops::norm(change), f64);
+  const Tensor ratio = ops::clamp(ops::div(value_norm, change_norm), min_coeff, max_coeff);
+  const Tensor both = ops::logical_and(ops::greater(value_norm, 0.0), ops::greater(change_norm, 0.0));
+  const Tensor factor = ops::mul(ops::where(both, ratio, 1.0), lr);
+  ops::sub_(value, ops::mul(change, ops::cast(factor, change.dtype())));
+}
+
+/// The same for a shard, from the norms of the whole parameter and of its change.
 void apply(const Tensor& value, const Tensor& change, double lr, double min_coeff, double max_coeff,
            double value_norm, double change_norm) {
   const double factor = value_norm > 0.0 && change_norm > 0.0
@@ -75,7 +87,7 @@ void Lamb::step_parameter(const PlainParameter& p, const Options& o) const {
   if (parameters()[p.index].shard)
     changes_.push_back({p.index, p.value, change, lr, o.min_coeff, o.max_coeff});
   else
-    apply(p.value, change, lr, o.min_coeff, o.max_coeff, ops::norm(p.value).item(), ops::norm(change).item());
+    apply(p.value, change, lr, o.min_coeff, o.max_coeff);
 }
 
 void Lamb::finish_step() const {
@@ -85,7 +97,7 @@ void Lamb::finish_step() const {
   const std::vector<Change> changes = std::exchange(changes_, {});
   std::vector<Tensor> parts;
   for (const Change& c : changes) parts.insert(parts.end(), {c.value, c.change});
-  const Tensor own = ops::power_sums(parts, 2.0);
+  const Tensor own = ops::power_sums(parts, 2.0).to(cpu());
   // A place for every parameter: a rank may have no gradient for a shard without elements.
   std::vector<double> squares(2 * parameters().size(), 0.0);
   for (size_t i = 0; i < parts.size(); ++i) squares[2 * changes[i / 2].index + i % 2] = own.data<double>()[i];

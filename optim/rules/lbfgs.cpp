@@ -84,9 +84,11 @@ void LBFGS::make_memory() {
   gradient_ = zeros({n}, like.dtype());
   gradient_changes_ = zeros({pairs, n}, like.dtype());
   changes_ = zeros({pairs, n}, like.dtype());
-  inverse_products_ = zeros({pairs}, f64);
-  for (Tensor* scalar : {&inverse_curvature_, &t_, &loss_}) *scalar = zeros({}, f64);
-  for (Tensor* count : {&n_iter_, &evaluations_, &pairs_}) *count = zeros({}, i64);
+  // What the host decides by stays there.
+  const Device host = like.is_meta() ? meta() : cpu();
+  inverse_products_ = Tensor::zeros({pairs}, f64, host);
+  for (Tensor* scalar : {&inverse_curvature_, &t_, &loss_}) *scalar = Tensor::zeros({}, f64, host);
+  for (Tensor* count : {&n_iter_, &evaluations_, &pairs_}) *count = Tensor::zeros({}, i64, host);
   if (!like.is_meta()) *inverse_curvature_.data<double>() = 1.0;
 }
 
@@ -118,8 +120,9 @@ LBFGS::Point LBFGS::evaluate(FunctionRef<double()> closure) const {
     require<ShapeError>(!gradient.defined() || gradient.shape() == values.shape(), name(), ": parameter '",
                         parameter.name, "': expected a gradient of shape ", values.shape(), ", got ",
                         gradient.defined() ? gradient.shape() : Shape());
-    gradients.push_back(gradient.defined() ? ops::cast(gradient.value(), values.dtype()).flatten()
-                                           : Tensor::zeros({values.numel()}, values.dtype()));
+    gradients.push_back(gradient.defined()
+                            ? ops::cast(gradient.value(), values.dtype()).flatten()
+                            : Tensor::zeros({values.numel()}, values.dtype(), values.device()));
   }
   const Tensor flat = ops::cat(gradients, 0);
   return options_.maximize ? Point{-loss, ops::neg(flat)} : Point{loss, flat};

@@ -35,7 +35,7 @@ Tensor orthogonalized(const Tensor& x, const MuonOptions& o) {
   const auto [a, b, c] = o.ns_coefficients;
   const bool is_tall = x.size(0) > x.size(1);
   Tensor y = is_tall ? x.transpose(0, 1) : x;
-  y = ops::div(y, std::max(ops::norm(y).item(), o.eps));
+  y = ops::div(y, ops::maximum(ops::norm(y), o.eps));
   for (int64_t k = 0; k < o.ns_steps; ++k) {
     const Tensor gram = ops::matmul(y, y.transpose(0, 1));
     const Tensor factor = ops::add(ops::mul(gram, b), ops::mul(ops::matmul(gram, gram), c));

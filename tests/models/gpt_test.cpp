@@ -25,7 +25,8 @@ TEST_CASE("gpt: presets have their published parameter counts, and allocate noth
     const char* name;
     int64_t parameters;
   };
-  const Published presets[] = {{"nano-cpu", 804'096}, {"nano", 10'745'088}, {"gpt-lite", 86'701'056}};
+  const Published presets[] = {
+      {"tiny", 28'576}, {"nano-cpu", 804'096}, {"nano", 10'745'088}, {"gpt-lite", 86'701'056}};
   for (const Published& preset : presets) {
     CAPTURE(preset.name);
     models::Gpt gpt(models::preset(preset.name, 65).model);
@@ -123,7 +124,8 @@ TEST_CASE("gpt: bad sizes and ids are named") {
   }
   CHECK(refusal({.heads = 3, .width = 128}) == "Gpt: expected heads to divide the width 128, got 3");
   CHECK(refusal({.dropout = 1}) == "Gpt: expected dropout in [0, 1), got 1");
-  CHECK_THROWS_WITH_AS(models::preset("nanogpt", 65), doctest::Contains("expected nano-cpu"), ConfigError);
+  CHECK_THROWS_WITH_AS(models::preset("nanogpt", 65), doctest::Contains("expected tiny, nano-cpu"),
+                       ConfigError);
   models::Gpt gpt({.vocabulary = 11, .block_size = 8, .layers = 1, .heads = 2, .width = 16});
   nn::materialize(gpt, cpu(), 4);
   CHECK_THROWS_WITH_AS(gpt(Tensor::from<int64_t>({1, 11}, {1, 2})), doctest::Contains("wte"), IndexError);

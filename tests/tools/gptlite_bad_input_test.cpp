@@ -77,7 +77,7 @@ TEST_CASE("gptlite train: values out of range or of another type end with 2, nam
                       {"--activation-checkpoint-interval: expected a whole number of at least 0, got -1"});
   check_train_refused(2, {"--activation-checkpoint-keep", "all"}, {"--activation-checkpoint-keep", "all"});
   check_train_refused(2, {"--preset", "nanocpu"},
-                      {"'nanocpu'", "nano-cpu, nano, width-768, gpt-lite or gpt2"});
+                      {"'nanocpu'", "tiny, nano-cpu, nano, width-768, gpt-lite or gpt2"});
 }
 
 TEST_CASE("gptlite train: contradictory flags end with 2, naming both") {

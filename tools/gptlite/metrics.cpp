@@ -12,6 +12,7 @@
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
 #include "tensor/threads/parallel.h"
+#include "tools/gptlite/run.h"
 
 namespace tessera::gptlite {
 namespace {
@@ -111,7 +112,7 @@ void MetricsFile::start(const TrainConfiguration& options, const data::Corpus& c
   v["dataset"] = corpus.dataset;
   v["data"] = corpus.source;
   v["entropy"] = or_null(corpus.entropy);
-  v["device"] = to_string(device);
+  v["device"] = describe_device(device);
   v["threads"] = num_threads();
   v["rank"] = rank_;
   v["world_size"] = world_size_;
@@ -130,9 +131,9 @@ void MetricsFile::step(const StepMetrics& m) {
   v["lr"] = m.learning_rate;
   v["grad_norm"] = or_null(std::isfinite(m.gradient_norm) ? std::optional(m.gradient_norm) : std::nullopt);
   v["loss_scale"] = m.loss_scale;
-  v["step_ms"] = m.step_ms;
-  v["tokens_per_second"] = m.tokens_per_second;
-  v["flops_per_second"] = m.flops_per_second;
+  v["step_ms"] = or_null(m.step_ms);
+  v["tokens_per_second"] = or_null(m.tokens_per_second);
+  v["flops_per_second"] = or_null(m.flops_per_second);
   v["mfu"] = or_null(m.mfu);
   v["memory_allocated"] = Json::Int64(memory.current);
   v["memory_peak"] = Json::Int64(memory.peak);
@@ -168,8 +169,8 @@ void MetricsFile::end(const RunMetrics& m) {
   v["rank"] = rank_;
   v["step"] = Json::Int64(m.step);
   v["val_loss"] = or_null(m.validation_loss);
-  v["tokens_per_second"] = m.tokens_per_second;
-  v["seconds"] = m.seconds;
+  v["tokens_per_second"] = or_null(m.tokens_per_second);
+  v["seconds"] = or_null(m.seconds);
   v["memory_peak"] = Json::Int64(m.measured.total);
   v["memory_by_category"] = memory_by_category();
   v["memory_at_peak"] = by_category(m.measured.by_category);

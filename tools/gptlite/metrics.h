@@ -27,9 +27,10 @@ struct StepMetrics {
   double learning_rate = 0;
   double gradient_norm = 0;  ///< infinite or NaN where loss scaling skipped the step
   double loss_scale = 1;
-  double step_ms = 0;
-  double tokens_per_second = 0;
-  double flops_per_second = 0;
+  /// Nothing on a simulated card.
+  /// @{
+  std::optional<double> step_ms, tokens_per_second, flops_per_second;
+  /// @}
   std::optional<double> mfu;                    ///< over the rate of matrix products given to `start`
   dist::TrafficCount sent;                      ///< by this rank since the step before
   std::vector<dist::StageMetrics> stages = {};  ///< by rank of the pipeline; empty without one
@@ -39,8 +40,10 @@ struct StepMetrics {
 struct RunMetrics {
   int64_t step = 0;
   std::optional<double> validation_loss;
-  double tokens_per_second = 0;  ///< over all steps but the first few, evaluation and saving left out
-  double seconds = 0;
+  /// Over all steps but the first few, evaluation and saving left out; nothing on a simulated card.
+  /// @{
+  std::optional<double> tokens_per_second, seconds;
+  /// @}
   training::PeakMemory measured;
   training::PeakMemory planned = {};
   int64_t offloaded = 0;  ///< the most bytes of activations that were elsewhere, counted apart

@@ -74,7 +74,9 @@ const FieldTable<Run>& run_fields() {
 
 const FieldTable<DeviceOptions>& device_fields() {
   static const FieldTable<DeviceOptions> table{
-      {{"device", "cpu or cuda[:i]"}, [](DeviceOptions& o) { return &o.device; }},
+      {{"device",
+        "cpu, cuda, cuda:N, or cuda:sim: a simulated card, which needs none and checks every access"},
+       [](DeviceOptions& o) { return &o.device; }},
       {{"threads",
         "computing threads; 0: TESSERA_NUM_THREADS, or the cores that this process may use",
         "threads",
@@ -112,7 +114,7 @@ const FieldTable<models::Preset>& preset_fields() {
   using models::Preset;
   static const FieldTable<Preset> table{
       {{"preset",
-        "model and training options by name: nano-cpu, nano, width-768, gpt-lite or gpt2",
+        "model and training options by name: tiny, nano-cpu, nano, width-768, gpt-lite or gpt2",
         "",
         {},
         same},

@@ -11,7 +11,8 @@ namespace tessera::gptlite {
 Progress::Progress(std::ostream& out, bool is_terminal, int64_t first_step, int64_t steps)
     : out_(out), is_terminal_(is_terminal), first_(first_step), steps_(steps), next_line_(first_step + 1) {}
 
-void Progress::step(int64_t done, double loss, double learning_rate, double tokens_per_second) {
+void Progress::step(int64_t done, double loss, double learning_rate,
+                    std::optional<double> tokens_per_second) {
   const bool last = done == steps_;
   const double now = training::profile_seconds();
   if (is_terminal_ ? (now - last_draw_ < 0.1 && !last) : (done < next_line_ && !last)) return;
@@ -19,9 +20,12 @@ void Progress::step(int64_t done, double loss, double learning_rate, double toke
   next_line_ = done + std::max<int64_t>(1, (steps_ - first_) / 20);
 
   char status[160];
-  std::snprintf(status, sizeof status, "step %lld/%lld  loss %.4f  lr %.2e  %.0f tokens/s",
-                static_cast<long long>(done), static_cast<long long>(steps_), loss, learning_rate,
-                tokens_per_second);
+  const int length =
+      std::snprintf(status, sizeof status, "step %lld/%lld  loss %.4f  lr %.2e", static_cast<long long>(done),
+                    static_cast<long long>(steps_), loss, learning_rate);
+  if (tokens_per_second)
+    std::snprintf(status + length, sizeof status - static_cast<size_t>(length), "  %.0f tokens/s",
+                  *tokens_per_second);
   if (!is_terminal_) {
     out_ << status << std::endl;
     return;

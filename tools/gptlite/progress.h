@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 
 namespace tessera::gptlite {
@@ -11,8 +12,8 @@ class Progress {
  public:
   Progress(std::ostream& out, bool is_terminal, int64_t first_step, int64_t steps);
 
-  /// A step has ended. `tokens_per_second` is smoothed by the caller.
-  void step(int64_t done, double loss, double learning_rate, double tokens_per_second);
+  /// A step has ended. `tokens_per_second` is smoothed by the caller; nothing: it is not shown.
+  void step(int64_t done, double loss, double learning_rate, std::optional<double> tokens_per_second);
   /// A line of its own; the bar is drawn again below it.
   void line(const std::string& text);
   /// Ends the bar's line; the bar stays visible.

@@ -50,7 +50,7 @@ void Report::print_header(const training::Trainer& trainer, Device device) {
   dist::World* const world = trainer.options().world;
   console_.out << preset.name << ": " << with_commas(models::parameter_count(m)) << " parameters ("
                << m.layers << " layers, " << m.heads << " heads, " << m.width << " wide, block "
-               << m.block_size << "), " << to_string(device) << ", " << start_.run().dtype << ", "
+               << m.block_size << "), " << describe_device(device) << ", " << start_.run().dtype << ", "
                << num_threads() << (num_threads() == 1 ? " thread" : " threads");
   if (world)
     console_.out << " on each of " << world->size() << (world->size() == 1 ? " rank, " : " ranks, ")
@@ -78,7 +78,8 @@ void Report::on_train_start(training::Trainer& trainer, training::Task&) {
   dist::World* const world = trainer.options().world;
   const Device device = trainer.engine().device();
   print_header(trainer, device);
-  if (!start_.options->metrics.empty())
+  has_time_ = !is_simulated(device);
+  if (!start_.options->metrics.empty() && device.is_cpu())
     product_rate_ = sum_over_ranks(world, measured_product_rate(compute_dtype(start_.run().dtype)));
   metrics_.start(start_.options, start_.corpus, device, start_.first_step(), product_rate_);
   sent_ = traffic_of(world);
@@ -107,23 +108,33 @@ void Report::on_train_batch_end(training::Trainer& trainer, training::Task&, con
            .learning_rate = learning_rate_,
            .gradient_norm = trainer.engine().global_grad_norm(),
            .loss_scale = loss_scale_,
-           .step_ms = 1e3 * seconds,
-           .tokens_per_second = tokens / seconds,
-           .flops_per_second = tokens / seconds * static_cast<double>(models::flops_per_token(preset.model)),
+           .step_ms = std::nullopt,
+           .tokens_per_second = std::nullopt,
+           .flops_per_second = std::nullopt,
            .mfu = std::nullopt,
            .sent = {.calls = sent.calls - sent_.calls, .bytes = sent.bytes - sent_.bytes}};
   if (const dist::Pipeline* pipeline = trainer.engine().pipeline()) last_.stages = pipeline->metrics();
   sent_ = sent;
-  if (product_rate_) last_.mfu = last_.flops_per_second / *product_rate_;
+  if (has_time_) set_rates(seconds, tokens);
   if (!trainer.options().monitors.empty()) {
     trainer.report("learning_rate", learning_rate_);
     trainer.report("gradient_norm", last_.gradient_norm);
-    trainer.report("tokens_per_second", last_.tokens_per_second);
+    if (last_.tokens_per_second) trainer.report("tokens_per_second", *last_.tokens_per_second);
   }
   throughput_.step(tokens, seconds, is_last());
-  progress_.step(step, loss, learning_rate_, throughput_.smoothed());
+  progress_.step(step, loss, learning_rate_,
+                 has_time_ ? std::optional(throughput_.smoothed()) : std::nullopt);
   is_pending_ = true;
   if (!trainer.validation_follows()) write_step();
+}
+
+/// The step's time, and what follows from it.
+void Report::set_rates(double seconds, double tokens) {
+  last_.step_ms = 1e3 * seconds;
+  last_.tokens_per_second = tokens / seconds;
+  last_.flops_per_second =
+      tokens / seconds * static_cast<double>(models::flops_per_token(start_.run().preset.model));
+  if (product_rate_) last_.mfu = *last_.flops_per_second / *product_rate_;
 }
 
 void Report::on_validation_end(training::Trainer& trainer, training::Task&) {
@@ -155,8 +166,8 @@ void Report::on_fit_end(training::Trainer& trainer, training::Task&) {
   const std::optional<double> loss = last_.validation_loss;
   metrics_.end({.step = last_.step,
                 .validation_loss = loss,
-                .tokens_per_second = throughput_.mean(),
-                .seconds = throughput_.seconds(),
+                .tokens_per_second = has_time_ ? std::optional(throughput_.mean()) : std::nullopt,
+                .seconds = has_time_ ? std::optional(throughput_.seconds()) : std::nullopt,
                 .measured = measured,
                 .planned = planned,
                 .offloaded = trainer.engine().offloaded_bytes_peak()});
@@ -168,7 +179,9 @@ void Report::on_fit_end(training::Trainer& trainer, training::Task&) {
     if (start_.corpus.entropy) out << ", " << *loss - *start_.corpus.entropy << " above the entropy";
     out << "\n";
   }
-  if (throughput_.mean() > 0)
+  if (!has_time_)
+    out << "a simulated card: no time is claimed\n";
+  else if (throughput_.mean() > 0)
     out << with_commas(static_cast<int64_t>(throughput_.mean())) << " tokens a second\n";
   out << (trainer.world_size() > 1 ? "this rank's memory at its peak\n" : "memory at its peak\n")
       << "                        planned          measured\n"

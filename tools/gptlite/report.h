@@ -29,6 +29,7 @@ class Report : public training::Callback {
 
  private:
   void print_header(const training::Trainer& trainer, Device device);
+  void set_rates(double seconds, double tokens);
   void write_step();
   bool is_last() const { return last_.step == start_.run().preset.steps; }
 
@@ -43,6 +44,7 @@ class Report : public training::Callback {
   dist::TrafficCount sent_;             // up to the newest step
   StepMetrics last_;                    // of the newest step; with a validation loss where it was evaluated
   bool is_pending_ = false;             // the newest step has no line yet
+  bool has_time_ = true;                // false: the device is simulated
   std::optional<double> product_rate_;  // FLOP/s of all ranks' matrix products; measured for the metrics
 };
 

@@ -240,6 +240,10 @@ void set_preset(TrainConfiguration& configuration, const std::string& name, int6
   configuration.change(origin, [&](TrainOptions& o) { o.run.preset = models::preset(name, vocabulary); });
   for (const std::string& field : model_fields().names()) configuration.mark(field, origin);
   for (const std::string& field : preset_fields().names()) configuration.mark(field, origin);
+  if (const int64_t batches = configuration->run.preset.eval_steps; batches > 0) {
+    configuration.change(origin, [&](TrainOptions& o) { o.eval_steps = batches; });
+    configuration.mark("eval_steps", origin);
+  }
 }
 
 std::string preset_of(const TrainCommand& command, const std::string& otherwise) {

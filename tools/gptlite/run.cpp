@@ -6,6 +6,7 @@
 #include "dist/train/deepspeed/by_name.h"
 #include "optim/schedules/cosine.h"
 #include "tensor/cpu/isa.h"
+#include "tensor/cuda/backend.h"
 #include "tensor/error.h"
 #include "tensor/threads/parallel.h"
 
@@ -84,10 +85,21 @@ Device apply_device(const DeviceOptions& options) {
   try {
     const Device device = parse_device(options.device);
     require<ConfigError>(!device.is_meta(), "--device meta: it has no values to train; see gptlite info");
+    if (device.is_cuda()) cuda_backend::require_device(device);
     return device;
   } catch (const ValueError& error) {
     throw ConfigError(text("--device: ", error.what()));
+  } catch (const DeviceError& error) {
+    throw ConfigError(text("--device ", options.device, ": ", error.what()));
   }
+}
+
+bool is_simulated(Device device) {
+  return device.is_cuda() && cuda_backend::is_simulated();
+}
+
+std::string describe_device(Device device) {
+  return text(device, is_simulated(device) ? ", simulated" : "");
 }
 
 data::Corpus open_data(const std::string& dataset, const std::string& data,

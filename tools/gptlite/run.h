@@ -33,6 +33,10 @@ dist::UnitPolicy unit_policy(const std::string& auto_wrap);
 /// Sets the number of threads; returns the device. Throws ConfigError or NotBuiltError for a device that this
 /// build does not support.
 Device apply_device(const DeviceOptions& options);
+/// Whether the device is a simulated card, whose times say nothing about a card's.
+bool is_simulated(Device device);
+/// "cpu", "cuda:1", or "cuda:0, simulated".
+std::string describe_device(Device device);
 
 /// Opens a corpus; `vocabulary` and `vocabulary_size` as in data::CorpusOptions.
 data::Corpus open_data(const std::string& dataset, const std::string& data,

@@ -204,6 +204,10 @@ int train(const TrainCommand& command, Console console) {
     check_flags(command);
     unsaved = *resolve_unsaved(command);
     device = apply_device(unsaved.device);
+    require<ConfigError>(
+        device.is_cpu() || !unsaved.run.parallel.is_sharded, "--device ", unsaved.device.device,
+        ": ranks compute on the CPU; leave out --virtual-ranks, --strategy and the launcher, "
+        "or use --device cpu");
   } catch (const Error& error) {
     if (command.job.rank > 0) return tools::exit_status(error);  // rank 0 reports the same error
     throw;

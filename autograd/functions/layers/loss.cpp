@@ -66,12 +66,15 @@ Variable cross_entropy(const Variable& logits, const Tensor& targets, const Cros
 
 namespace {
 
-/// The gradient in saved value `i` times `dloss`; without a copy where that is 1. Releases the saved value.
+/// The gradient in saved value `i` times `dloss`; without a pass where the host knows that to be 1, and in
+/// place where nothing else holds it. Releases the saved value.
 Variable scaled(const Saved& s, size_t i, const Tensor& dloss) {
-  const Tensor gradient = s.tensor(i);
-  s.release(i);
+  const Tensor gradient = s.take(i);
   if (dloss.is_meta() || (dloss.device().is_cpu() && dloss.item() == 1.0)) return gradient;
-  return ops::cast(ops::mul(gradient, ops::cast(dloss, gradient.dtype())), gradient.dtype());
+  const Tensor factor = ops::cast(dloss, gradient.dtype());
+  if (!is_only_handle(gradient)) return ops::cast(ops::mul(gradient, factor), gradient.dtype());
+  ops::mul_(gradient, factor);
+  return gradient;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "autograd/functions/view.h"
 #include "autograd/recompute/first_run.h"
+#include "tensor/ops/elementwise/binary.h"
 
 namespace tessera::nn {
 namespace {
@@ -37,7 +38,7 @@ Variable InstanceNorm<dims>::forward(const Variable& x) const {
   const Variable batch = channel_dim == 0 ? unsqueeze(x, 0) : x;
   const bool by_input = this->is_training() || !running_mean;
   if (this->is_training() && num_batches_tracked && !x.device().is_meta() && !is_recomputing())
-    num_batches_tracked->value().copy_from(Tensor::scalar(num_batches_tracked->item_i64() + 1));
+    ops::add_(num_batches_tracked->value(), 1);
   const Variable y = instance_norm(batch, value_of(running_mean), value_of(running_var), or_undefined(weight),
                                    or_undefined(bias), by_input, this->o.momentum, this->o.epsilon);
   return channel_dim == 0 ? squeeze(y, 0) : y;

@@ -11,5 +11,10 @@ void cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& we
 void cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& targets,
                             const Tensor& weight, const ops::CrossEntropy& forward,
                             const ops::CrossEntropyOptions& options, const Tensor& dlogits);
+void cross_entropy_divisor(const Tensor& targets, int64_t classes, const Tensor& weight,
+                           const ops::CrossEntropyOptions& options, const Tensor& divisor);
+void cross_entropy_in_place(const Tensor& logits, const Tensor& targets, const Tensor& weight,
+                            const ops::CrossEntropyOptions& options, const Tensor& divisor,
+                            bool with_gradient, const Tensor& sum);
 
 }  // namespace tessera::kernels::cuda

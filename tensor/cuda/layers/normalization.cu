@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "tensor/cuda/elementwise/element.cuh"
+#include "tensor/cuda/layers/dropout.cuh"
 #include "tensor/cuda/reduction/block_reduce.cuh"
 #include "tensor/cuda/runtime/launch.h"
 #include "tensor/elementwise/arithmetic.h"
@@ -40,8 +41,18 @@ struct Forward {
   A *mean, *rstd;
 };
 
+/// Calls `body(i, dropper)` for this thread's elements of a row that begins at `begin`, in groups of the four
+/// that share random words, where groups and rows agree.
+template <class Body>
+__device__ void for_each_dropped(const DropoutArgument& mask, int64_t begin, uint32_t n, const Body& body) {
+  for (uint32_t first = 4 * threadIdx.x; first < n; first += 4 * blockDim.x) {
+    Dropper dropper(mask, begin + first);
+    for (uint32_t i = first; i < n && i < first + 4; ++i) body(i, dropper);
+  }
+}
+
 template <class T>
-__global__ void forward_kernel(Forward<T> call) {
+__global__ void forward_kernel(Forward<T> call, const __grid_constant__ DropoutArgument mask, bool drops) {
   using A = Computed<T>;
   __shared__ A scratch[32];
   const size_t row = blockIdx.x, begin = row * call.n;
@@ -49,9 +60,15 @@ __global__ void forward_kernel(Forward<T> call) {
   const T* x = call.x + begin;
   if (call.delta != nullptr) {  // rounded as stored, so that backward normalizes the same values
     T* sum = call.sum + begin;
-    for (uint32_t i = threadIdx.x; i < call.n; i += blockDim.x)
-      sum[i] = stored<T>(loaded(x[i]) + loaded(call.delta[begin + i]));
-    x = sum;  // each thread reads again what it wrote
+    if (drops)
+      for_each_dropped(mask, static_cast<int64_t>(begin), call.n, [&](uint32_t i, Dropper& dropper) {
+        sum[i] = stored<T>(loaded(x[i]) + dropper(loaded(call.delta[begin + i])));
+      });
+    else
+      for (uint32_t i = threadIdx.x; i < call.n; i += blockDim.x)
+        sum[i] = stored<T>(loaded(x[i]) + loaded(call.delta[begin + i]));
+    __syncthreads();
+    x = sum;
   }
   A center = 0;
   if (call.mean != nullptr) {
@@ -90,12 +107,13 @@ struct Backward {
   int64_t rows;
   const T *dy, *dsum, *x, *weight;
   const A *mean, *rstd;
-  T* dx;
+  T *dx, *ddelta;
 };
 
-/// With h = (x - mean) rstd and g = dy weight: dx = rstd (g - mean(g) - h mean(g h)).
+/// With h = (x - mean) rstd and g = dy weight: dx = rstd (g - mean(g) - h mean(g h)). With a mask the
+/// gradient of delta is dropout(dx).
 template <class T>
-__global__ void input_kernel(Backward<T> call) {
+__global__ void input_kernel(Backward<T> call, const __grid_constant__ DropoutArgument mask) {
   using A = Computed<T>;
   __shared__ A scratch[32];
   const size_t row = blockIdx.x, begin = row * call.n;
@@ -113,12 +131,21 @@ __global__ void input_kernel(Backward<T> call) {
   }
   const A mean_g = call.mean != nullptr ? block_reduce(sum_g, scratch, Add()) * inverse_n : A(0);
   const A mean_gh = block_reduce(sum_gh, scratch, Add()) * inverse_n;
-  for (uint32_t i = threadIdx.x; i < call.n; i += blockDim.x) {
+  const auto dx = [&](uint32_t i) {
     const A h = (loaded(call.x[begin + i]) - mean) * rstd;
-    A dx = rstd * ((g(i) - mean_g) - h * mean_gh);
-    if (call.dsum != nullptr) dx += loaded(call.dsum[begin + i]);
-    call.dx[begin + i] = stored<T>(dx);
+    const A value = rstd * ((g(i) - mean_g) - h * mean_gh);
+    return call.dsum != nullptr ? value + loaded(call.dsum[begin + i]) : value;
+  };
+  if (call.ddelta == nullptr) {
+    for (uint32_t i = threadIdx.x; i < call.n; i += blockDim.x) call.dx[begin + i] = stored<T>(dx(i));
+    return;
   }
+  __syncthreads();  // dx may be x, and other threads have read these elements
+  for_each_dropped(mask, static_cast<int64_t>(begin), call.n, [&](uint32_t i, Dropper& dropper) {
+    const A gradient = dx(i);
+    if (call.dx != nullptr) call.dx[begin + i] = stored<T>(gradient);
+    call.ddelta[begin + i] = stored<T>(dropper(gradient));
+  });
 }
 
 /// A thread per column; blockIdx.y is the group of rows. Writes the group's sums, in f64, to (groups, 2, n).
@@ -163,17 +190,13 @@ uint32_t row_length(const char* name, const Tensor& x, const Tensor& rstd) {
   return static_cast<uint32_t>(n);
 }
 
-void require_no_mask(const ops::DropoutRows* mask, Device device) {
-  require<NotBuiltError>(mask == nullptr, "a norm after dropout: this build has no kernel for ", device);
-}
-
 }  // namespace
 
 void normalization(const ops::NormalizationCall& call, const ops::Normalized& out) {
   const Device device = call.x.device();
-  require_no_mask(call.mask, device);
   if (call.x.numel() == 0) return;
   const uint32_t n = row_length("layer_norm", call.x, out.rstd);
+  const DropoutMaskOnDevice mask(call.mask, device);
   with_floating(call.x.dtype(), [&]<class T>(TypeTag<T>) {
     using A = Computed<T>;
     const cuda_runtime::DeviceGuard guard(device);
@@ -181,7 +204,8 @@ void normalization(const ops::NormalizationCall& call, const ops::Normalized& ou
                         cuda_runtime::current_stream(device)>>>(
         {n, typed<T>(call.x), typed<T>(call.delta), typed<T>(call.weight), typed<T>(call.bias),
          static_cast<A>(call.eps), typed<T>(out.sum), typed<T>(out.y), typed<A>(out.mean),
-         typed<A>(out.rstd)});
+         typed<A>(out.rstd)},
+        mask.argument(), call.mask != nullptr);
     cuda_runtime::check_launch("layer_norm");
   });
 }
@@ -205,7 +229,6 @@ void recompute_normalized(const Tensor& x, const Tensor& weight, const Tensor& b
 void normalization_backward(const ops::NormalizationBackwardCall& call,
                             const ops::NormalizationGradients& out) {
   const Device device = call.x.device();
-  require_no_mask(call.mask, device);
   const int64_t rows = call.rstd.numel();
   if (rows == 0 || call.x.numel() == 0) {
     for (const Tensor& gradient : {out.weight, out.bias})
@@ -213,6 +236,7 @@ void normalization_backward(const ops::NormalizationBackwardCall& call,
     return;
   }
   const uint32_t n = row_length("normalization_backward", call.x, call.rstd);
+  const DropoutMaskOnDevice mask(call.mask, device);
   with_floating(call.x.dtype(), [&]<class T>(TypeTag<T>) {
     using A = Computed<T>;
     const cuda_runtime::DeviceGuard guard(device);
@@ -225,7 +249,8 @@ void normalization_backward(const ops::NormalizationBackwardCall& call,
                                   typed<T>(call.weight),
                                   typed<A>(call.mean),
                                   typed<A>(call.rstd),
-                                  typed<T>(out.x)};
+                                  typed<T>(out.x),
+                                  call.mask != nullptr ? typed<T>(out.delta) : nullptr};
     // dx may take the memory of x, so it comes last.
     if (out.weight.defined() || out.bias.defined()) {
       const int64_t rows_per_group = std::max<int64_t>(64, (rows + 1023) / 1024);
@@ -239,8 +264,9 @@ void normalization_backward(const ops::NormalizationBackwardCall& call,
                                                                  typed<A>(out.weight), typed<A>(out.bias));
       cuda_runtime::check_launch("normalization_backward");
     }
-    if (out.x.defined()) {
-      input_kernel<T><<<static_cast<unsigned>(rows), threads_for_row(n), 0, stream>>>(operands);
+    if (out.x.defined() || operands.ddelta != nullptr) {
+      input_kernel<T>
+          <<<static_cast<unsigned>(rows), threads_for_row(n), 0, stream>>>(operands, mask.argument());
       cuda_runtime::check_launch("normalization_backward");
     }
   });

@@ -14,6 +14,7 @@
 #include "tensor/cuda/runtime/library.h"
 #include "tensor/cuda/runtime/stream.h"
 #include "tensor/error.h"
+#include "tensor/memory/account.h"
 
 namespace tessera::cuda_runtime {
 namespace {
@@ -34,6 +35,19 @@ void forget(void* block, int64_t bytes, cudaStream_t stream) {
       is_simulated() ? reinterpret_cast<Forget*>(find_symbol("tessera_cuda_sim_forget")) : nullptr;
   if (function != nullptr)
     check(static_cast<cudaError_t>(function(block, static_cast<size_t>(bytes), stream)), "forget");
+}
+
+/// What this rank's tensors hold, those on the CPU included: "parameter 1024, activation 4096". The account
+/// has counted the `requested` bytes already.
+std::string held_by_category(int64_t requested) {
+  std::string list;
+  for (int c = 0; c < memory_categories; ++c) {
+    const auto category = static_cast<MemoryCategory>(c);
+    const int64_t bytes =
+        current_account()->count(category).current - (category == current_category() ? requested : 0);
+    if (bytes > 0) list = text(list, list.empty() ? "" : ", ", to_string(category), " ", bytes);
+  }
+  return list.empty() ? "none counted" : list;
 }
 
 class DeviceAllocator {
@@ -126,10 +140,12 @@ class DeviceAllocator {
   [[noreturn]] void throw_out_of_memory(int64_t bytes) const {
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
-    throw OutOfMemoryError(text("out of memory on ", device_, ": ", bytes, " bytes were requested; ", total,
-                                " bytes are there, ", used_, " are in use by tensors of this process, ",
-                                heap_.reserved() - used_, " are cached in pieces of at most ",
-                                heap_.largest_free(), ", and ", free, " are free"));
+    const auto most = std::max(heap_.largest_free(), static_cast<int64_t>(free));
+    throw OutOfMemoryError(
+        text("out of memory on ", device_, ": ", bytes, " bytes were requested, and at most ", most,
+             " would fit; ", total, " bytes are there, ", used_, " are in use by tensors of this process (",
+             held_by_category(bytes), "), ", heap_.reserved() - used_, " are cached in blocks of at most ",
+             heap_.largest_free(), ", and ", free, " are free"));
   }
 
   Device device_;

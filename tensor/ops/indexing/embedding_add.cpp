@@ -4,6 +4,8 @@
 #include "tensor/cpu/indexing/embedding_add.h"
 #include "tensor/cpu/indexing/indexing.h"
 #include "tensor/cpu/layers/dropout.h"
+#include "tensor/cuda/indexing/embedding_add.h"
+#include "tensor/cuda/indexing/indexing.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 
@@ -11,11 +13,14 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(const char*, const Tensor&, int64_t)> check_kernel{
-    "check_indices", &kernels::cpu::check_indices, nullptr, batched::reading<&kernels::cpu::check_indices>};
+    "check_indices", &kernels::cpu::check_indices, TESSERA_CUDA_KERNEL(kernels::cuda::check_indices),
+    batched::reading<&kernels::cpu::check_indices>};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const DropoutRows*, const Tensor&)>
-    forward_kernel{"embedding_add", &kernels::cpu::embedding_add, nullptr};
+    forward_kernel{"embedding_add", &kernels::cpu::embedding_add,
+                   TESSERA_CUDA_KERNEL(kernels::cuda::embedding_add)};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&)> backward_kernel{
-    "embedding_add_backward", &kernels::cpu::embedding_add_backward, nullptr};
+    "embedding_add_backward", &kernels::cpu::embedding_add_backward,
+    TESSERA_CUDA_KERNEL(kernels::cuda::embedding_add_backward)};
 
 }  // namespace
 

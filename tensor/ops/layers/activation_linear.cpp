@@ -5,6 +5,7 @@
 #include "tensor/arguments/activation_table.h"
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/layers/activation_linear.h"
+#include "tensor/cuda/layers/activation_linear.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/unary.h"
 #include "tensor/ops/kernel.h"
@@ -23,21 +24,24 @@ namespace {
 
 constexpr Kernel<void(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias,
                       const Tensor& out)>
-    forward_kernel{"activation_linear", &kernels::cpu::activation_linear, nullptr};
+    forward_kernel{"activation_linear", &kernels::cpu::activation_linear,
+                   TESSERA_CUDA_KERNEL(kernels::cuda::activation_linear)};
 constexpr Kernel<void(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
                       const ActivationLinearGradients& out)>
-    backward_kernel{"activation_linear_backward", &kernels::cpu::activation_linear_backward, nullptr};
+    backward_kernel{"activation_linear_backward", &kernels::cpu::activation_linear_backward,
+                    TESSERA_CUDA_KERNEL(kernels::cuda::activation_linear_backward)};
 
 constexpr Kernel<void(Activation f, const Tensor& x, const Tensor& dy, const Tensor& y, const Tensor& dx)>
-    gradient_kernel{"activation_gradient", &kernels::cpu::activation_gradient, nullptr,
+    gradient_kernel{"activation_gradient", &kernels::cpu::activation_gradient,
+                    TESSERA_CUDA_KERNEL(kernels::cuda::activation_gradient),
                     batched::together<&kernels::cpu::activation_gradient>};
 
-/// Whether the fused kernels take the operands (f32 or f64 on the CPU); otherwise activation and product are
+/// Whether the fused kernels take the operands (on the CPU f32 or f64); otherwise activation and product are
 /// computed one after the other.
 bool fused(const Tensor& x, const Tensor& weight) {
-  const bool wide = x.dtype() == f32 || x.dtype() == f64;
-  const bool on_device = !x.device().is_cuda() && !x.device().is_batched() && !weight.device().is_batched();
-  return wide && on_device && x.numel() > 0 && weight.numel() > 0;
+  const bool takes_dtype = x.device().is_cuda() || x.dtype() == f32 || x.dtype() == f64;
+  const bool on_device = !x.device().is_batched() && !weight.device().is_batched();
+  return takes_dtype && on_device && x.numel() > 0 && weight.numel() > 0;
 }
 
 /// (rows, n) of (..., n).
@@ -95,8 +99,9 @@ Tensor activation_linear(Activation f, const Tensor& x, const Tensor& weight, co
 }
 
 bool activation_linear_overwrites(const Tensor& x, const Tensor& weight, const Tensor& dweight) {
-  common_device("activation_linear_overwrites", {&x, &weight});
-  return fused(x, weight) && (!dweight.defined() || dweight.dtype() == x.dtype());
+  const Device device = common_device("activation_linear_overwrites", {&x, &weight});
+  return x.is_contiguous() && fused(x, weight) &&
+         (device.is_cuda() || !dweight.defined() || dweight.dtype() == x.dtype());
 }
 
 void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
@@ -104,15 +109,14 @@ void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x,
   check_gradients(dy, x, weight, out);
   if (!out.x.defined() && !out.weight.defined()) return;
   const Tensor dy_rows = matrix_of(dy), x_rows = matrix_of(x);
-  if (activation_linear_overwrites(x, weight, out.weight)) {
-    const Device device = common_device("activation_linear_backward", {&dy, &x, &weight});
+  const Device device = common_device("activation_linear_backward", {&dy, &x, &weight});
+  if (activation_linear_overwrites(x_rows, weight, out.weight)) {
     const Tensor w = weight.contiguous();
     ActivationLinearGradients matrices = out;
     if (out.x.defined()) matrices.x = matrix_of(out.x);
     count_flops(2 * x_rows.numel() * weight.size(0) * (out.x.defined() + out.weight.defined()));
     backward_kernel(device, f, dy_rows, x_rows, w, matrices);
-  } else if (has_value_with_gradient(row_of(f).forward) && !x.device().is_cuda() && out.x.defined() &&
-             out.weight.defined()) {
+  } else if (has_value_with_gradient(row_of(f).forward) && out.x.defined() && out.weight.defined()) {
     // One pass gives f(x), which lives for this call alone, and f'(x) dy.
     const Tensor dx = matrix_of(out.x), activated = Tensor::empty(x_rows.shape(), x.dtype(), x.device());
     matmul_out(dx, dy_rows, weight);

@@ -1,6 +1,7 @@
 #include "tensor/ops/layers/dropout.h"
 
 #include "tensor/cpu/layers/dropout.h"
+#include "tensor/cuda/layers/dropout.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/random/random_context.h"
 
@@ -8,7 +9,7 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(const Tensor&, const Tensor&, const DropoutRows&, const Tensor&)> dropout_kernel{
-    "dropout", &kernels::cpu::dropout, nullptr};
+    "dropout", &kernels::cpu::dropout, TESSERA_CUDA_KERNEL(kernels::cuda::dropout)};
 
 }  // namespace
 

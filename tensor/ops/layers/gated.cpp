@@ -1,6 +1,7 @@
 #include "tensor/ops/layers/gated.h"
 
 #include "tensor/cpu/layers/gated.h"
+#include "tensor/cuda/layers/gated.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 
@@ -15,9 +16,10 @@ namespace ops {
 namespace {
 
 constexpr Kernel<void(Gate, const Tensor&, const Tensor&, const Tensor&)> forward_kernel{
-    "gated", &kernels::cpu::gated, nullptr};
+    "gated", &kernels::cpu::gated, TESSERA_CUDA_KERNEL(kernels::cuda::gated)};
 constexpr Kernel<void(Gate, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&)>
-    backward_kernel{"gated_backward", &kernels::cpu::gated_backward, nullptr};
+    backward_kernel{"gated_backward", &kernels::cpu::gated_backward,
+                    TESSERA_CUDA_KERNEL(kernels::cuda::gated_backward)};
 
 void check(const char* where, std::initializer_list<const Tensor*> operands) {
   const Tensor& first = **operands.begin();

@@ -98,15 +98,18 @@ Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const T
 namespace {
 
 constexpr Kernel<void(const Tensor&, int64_t, const Tensor&, const CrossEntropyOptions&, const Tensor&)>
-    divisor_kernel{"cross_entropy_divisor", &kernels::cpu::cross_entropy_divisor, nullptr};
+    divisor_kernel{"cross_entropy_divisor", &kernels::cpu::cross_entropy_divisor,
+                   TESSERA_CUDA_KERNEL(kernels::cuda::cross_entropy_divisor)};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const CrossEntropyOptions&, const Tensor&,
                       bool, const Tensor&)>
-    chunk_kernel{"cross_entropy_in_place", &kernels::cpu::cross_entropy_in_place, nullptr};
+    chunk_kernel{"cross_entropy_in_place", &kernels::cpu::cross_entropy_in_place,
+                 TESSERA_CUDA_KERNEL(kernels::cuda::cross_entropy_in_place)};
 
-/// A chunk of logits fits the cache; with fewer than 256 rows the weight would be read too often.
-int64_t rows_per_chunk(int64_t classes) {
-  constexpr int64_t elements = 1 << 18;
-  return std::max<int64_t>(256, elements / std::max<int64_t>(classes, 1));
+/// A chunk of logits fits the CPU's cache; with fewer than 256 rows the weight would be read too often. A
+/// CUDA device takes chunks of 64 MiB of f32, and products of at least 1024 rows.
+int64_t rows_per_chunk(int64_t classes, Device device) {
+  const int64_t elements = int64_t{1} << (device.is_cuda() ? 24 : 18), least = device.is_cuda() ? 1024 : 256;
+  return std::max(least, elements / std::max<int64_t>(classes, 1));
 }
 
 void check_linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -186,7 +189,7 @@ LinearCrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, c
   divisor_kernel(device, targets.contiguous(), classes, class_weights, options, divisor);
 
   Chunks chunks(input, weight, bias, needs_grad);
-  const int64_t step = rows_per_chunk(classes);
+  const int64_t step = rows_per_chunk(classes, device);
   for (int64_t first = 0; first < rows; first += step) {
     const int64_t count = std::min(step, rows - first);
     const Tensor logits = chunks.logits(first, count);

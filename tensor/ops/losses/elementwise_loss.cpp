@@ -2,6 +2,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/losses/elementwise_loss.h"
+#include "tensor/cuda/losses/elementwise_loss.h"
 #include "tensor/ops/elementwise/promotion.h"
 #include "tensor/ops/kernel.h"
 
@@ -27,14 +28,17 @@ namespace ops {
 namespace {
 
 constexpr Kernel<void(const ElementwiseLoss&, const Tensor&, const Tensor&, const Tensor&)> values_kernel{
-    "elementwise_loss", &kernels::cpu::elementwise_losses, nullptr,
+    "elementwise_loss", &kernels::cpu::elementwise_losses,
+    TESSERA_CUDA_KERNEL(kernels::cuda::elementwise_losses),
     batched::together<&kernels::cpu::elementwise_losses>};
 constexpr Kernel<void(const ElementwiseLoss&, double, const Tensor&, const Tensor&, const Tensor&)>
-    sum_kernel{"elementwise_loss", &kernels::cpu::elementwise_loss_sum, nullptr,
+    sum_kernel{"elementwise_loss", &kernels::cpu::elementwise_loss_sum,
+               TESSERA_CUDA_KERNEL(kernels::cuda::elementwise_loss_sum),
                batched::one_by_one<&kernels::cpu::elementwise_loss_sum>};
 constexpr Kernel<void(const ElementwiseLoss&, double, const Tensor&, const Tensor&, const Tensor&,
                       const Tensor&)>
-    gradient_kernel{"elementwise_loss_backward", &kernels::cpu::elementwise_loss_backward, nullptr,
+    gradient_kernel{"elementwise_loss_backward", &kernels::cpu::elementwise_loss_backward,
+                    TESSERA_CUDA_KERNEL(kernels::cuda::elementwise_loss_backward),
                     batched::together<&kernels::cpu::elementwise_loss_backward>};
 
 void check(const char* name, const Tensor& x, const Tensor& target, LossReduction reduction) {

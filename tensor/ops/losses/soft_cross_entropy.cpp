@@ -2,6 +2,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/losses/soft_cross_entropy.h"
+#include "tensor/cuda/losses/soft_cross_entropy.h"
 #include "tensor/ops/kernel.h"
 
 namespace tessera::ops {
@@ -9,11 +10,13 @@ namespace {
 
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const CrossEntropyOptions&, const Tensor&,
                       const Tensor&)>
-    forward_kernel{"cross_entropy", &kernels::cpu::soft_cross_entropy, nullptr,
+    forward_kernel{"cross_entropy", &kernels::cpu::soft_cross_entropy,
+                   TESSERA_CUDA_KERNEL(kernels::cuda::soft_cross_entropy),
                    batched::one_by_one<&kernels::cpu::soft_cross_entropy>};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                       const CrossEntropyOptions&, const Tensor&)>
-    backward_kernel{"cross_entropy_backward", &kernels::cpu::soft_cross_entropy_backward, nullptr,
+    backward_kernel{"cross_entropy_backward", &kernels::cpu::soft_cross_entropy_backward,
+                    TESSERA_CUDA_KERNEL(kernels::cuda::soft_cross_entropy_backward),
                     batched::one_by_one<&kernels::cpu::soft_cross_entropy_backward>};
 
 DType loss_dtype(const Tensor& logits) {

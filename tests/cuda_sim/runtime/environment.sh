@@ -32,5 +32,13 @@ expect 0 "leak: 1 allocations with 128 bytes were not freed on device 0" leak
 expect 7 "1 findings" leak TESSERA_CUDA_SIM_EXIT_CODE=7
 expect 0 "cudaSuccess" leak TESSERA_CUDA_SIM_EXIT_CODE=7 TESSERA_CUDA_SIM_CHECKS=all,-leak
 expect 0 "store" clean TESSERA_CUDA_SIM_COUNTERS=1
+counts=$(mktemp -d)
+expect 0 "cudaSuccess" clean TESSERA_CUDA_SIM_COUNTERS="$counts/counts.jsonl"
+if ! grep -q '^{"device": 0, "kernel": ".*store.*", "launches": 1, .*"store_bytes": 128, .*}$' "$counts/counts.jsonl"; then
+  printf 'expected the counts of store in a file, got:\n%s\n' "$(cat "$counts/counts.jsonl")"
+  failed=1
+fi
+expect 0 "counts could not be written to $counts/no/counts.jsonl" clean TESSERA_CUDA_SIM_COUNTERS="$counts/no/counts.jsonl"
+rm -r "$counts"
 expect 0 "TESSERA_CUDA_SIM_SEED = a number: of every random order (1)" clean TESSERA_CUDA_SIM_HELP=1
 exit $failed

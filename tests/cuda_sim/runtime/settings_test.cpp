@@ -36,7 +36,11 @@ TEST_CASE("settings have defaults and are read from the environment") {
                                          {"TESSERA_CUDA_SIM_ORDER", "random"},
                                          {"TESSERA_CUDA_SIM_SEED", "17"},
                                          {"TESSERA_CUDA_SIM_CHECKS", "all,-leak"},
+                                         {"TESSERA_CUDA_SIM_COUNTERS", "counts.jsonl"},
                                          {"TESSERA_CUDA_SIM_EXIT_CODE", "9"}});
+  CHECK(settings.counters_file == "counts.jsonl");
+  CHECK_FALSE(settings.prints_counters);
+  CHECK(read({{"TESSERA_CUDA_SIM_COUNTERS", "1"}}).prints_counters);
   CHECK(settings.device.compute_capability == 86);
   CHECK(settings.device.memory_bytes == 3u << 20);
   CHECK(settings.devices == 4);

@@ -7,30 +7,42 @@
 
 namespace tessera::cuda_sim {
 
+namespace {
+
+constexpr CounterName names[] = {
+    {"launches", &KernelCounters::launches},
+    {"blocks", &KernelCounters::blocks},
+    {"warp_instructions", &KernelCounters::warp_instructions},
+    {"lane_instructions", &KernelCounters::lane_instructions},
+    {"divergent_branches", &KernelCounters::divergent_branches},
+    {"load_bytes", &KernelCounters::load_bytes},
+    {"store_bytes", &KernelCounters::store_bytes},
+    {"load_requests", &KernelCounters::load_requests},
+    {"store_requests", &KernelCounters::store_requests},
+    {"load_sectors", &KernelCounters::load_sectors},
+    {"store_sectors", &KernelCounters::store_sectors},
+    {"ideal_load_sectors", &KernelCounters::ideal_load_sectors},
+    {"ideal_store_sectors", &KernelCounters::ideal_store_sectors},
+    {"shared_requests", &KernelCounters::shared_requests},
+    {"shared_wavefronts", &KernelCounters::shared_wavefronts},
+    {"local_bytes", &KernelCounters::local_bytes},
+    {"atomics", &KernelCounters::atomics},
+    {"barriers", &KernelCounters::barriers},
+    {"flops_f64", &KernelCounters::flops_f64},
+    {"flops_f32", &KernelCounters::flops_f32},
+    {"flops_f16", &KernelCounters::flops_f16},
+    {"flops_mma", &KernelCounters::flops_mma},
+    {"special_functions", &KernelCounters::special_functions},
+};
+
+}  // namespace
+
+std::span<const CounterName> counter_names() {
+  return names;
+}
+
 KernelCounters& KernelCounters::operator+=(const KernelCounters& other) {
-  launches += other.launches;
-  blocks += other.blocks;
-  warp_instructions += other.warp_instructions;
-  lane_instructions += other.lane_instructions;
-  divergent_branches += other.divergent_branches;
-  load_bytes += other.load_bytes;
-  store_bytes += other.store_bytes;
-  load_requests += other.load_requests;
-  store_requests += other.store_requests;
-  load_sectors += other.load_sectors;
-  store_sectors += other.store_sectors;
-  ideal_load_sectors += other.ideal_load_sectors;
-  ideal_store_sectors += other.ideal_store_sectors;
-  shared_requests += other.shared_requests;
-  shared_wavefronts += other.shared_wavefronts;
-  local_bytes += other.local_bytes;
-  atomics += other.atomics;
-  barriers += other.barriers;
-  flops_f64 += other.flops_f64;
-  flops_f32 += other.flops_f32;
-  flops_f16 += other.flops_f16;
-  flops_mma += other.flops_mma;
-  special_functions += other.special_functions;
+  for (const CounterName& one : names) this->*one.member += other.*one.member;
   host_seconds += other.host_seconds;
   return *this;
 }
@@ -97,6 +109,19 @@ void CounterTable::print(std::ostream& out) const {
          amount(c.atomics), amount(c.barriers), amount(c.flops_f64 + c.flops_f32 + c.flops_f16),
          amount(c.flops_mma), amount(c.special_functions)},
         kernel);
+}
+
+void CounterTable::write_json(std::ostream& out, int device) const {
+  for (const auto& [kernel, c] : all()) {
+    out << "{\"device\": " << device << ", \"kernel\": \"";
+    for (const char letter : kernel) {
+      if (letter == '"' || letter == '\\') out << '\\';
+      out << letter;
+    }
+    out << '"';
+    for (const CounterName& one : names) out << ", \"" << one.name << "\": " << c.*one.member;
+    out << "}\n";
+  }
 }
 
 }  // namespace tessera::cuda_sim

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <ostream>
+#include <span>
 #include <string>
 
 namespace tessera::cuda_sim {
@@ -28,6 +29,14 @@ struct KernelCounters {
   KernelCounters& operator+=(const KernelCounters& other);
 };
 
+/// One count and its name, "load_sectors".
+struct CounterName {
+  const char* name;
+  uint64_t KernelCounters::*member;
+};
+/// All counts of KernelCounters; `host_seconds` is none.
+std::span<const CounterName> counter_names();
+
 /// Counters by kernel. Thread-safe.
 class CounterTable {
  public:
@@ -37,6 +46,9 @@ class CounterTable {
   /// One line per kernel: sectors per request and against the ideal, wavefronts per request, operations,
   /// divergence.
   void print(std::ostream& out) const;
+  /// One JSON object per kernel and line: {"device": 0, "kernel": "...", "launches": 3, ...}, with the names
+  /// of `counter_names`.
+  void write_json(std::ostream& out, int device) const;
 
  private:
   mutable std::mutex mutex_;

@@ -15,37 +15,6 @@ using namespace tessera::cuda_sim;
 
 namespace {
 
-struct CounterName {
-  const char* name;
-  uint64_t KernelCounters::*member;
-};
-
-constexpr CounterName counter_names[] = {
-    {"launches", &KernelCounters::launches},
-    {"blocks", &KernelCounters::blocks},
-    {"warp_instructions", &KernelCounters::warp_instructions},
-    {"lane_instructions", &KernelCounters::lane_instructions},
-    {"divergent_branches", &KernelCounters::divergent_branches},
-    {"load_bytes", &KernelCounters::load_bytes},
-    {"store_bytes", &KernelCounters::store_bytes},
-    {"load_requests", &KernelCounters::load_requests},
-    {"store_requests", &KernelCounters::store_requests},
-    {"load_sectors", &KernelCounters::load_sectors},
-    {"store_sectors", &KernelCounters::store_sectors},
-    {"ideal_load_sectors", &KernelCounters::ideal_load_sectors},
-    {"ideal_store_sectors", &KernelCounters::ideal_store_sectors},
-    {"shared_requests", &KernelCounters::shared_requests},
-    {"shared_wavefronts", &KernelCounters::shared_wavefronts},
-    {"local_bytes", &KernelCounters::local_bytes},
-    {"atomics", &KernelCounters::atomics},
-    {"barriers", &KernelCounters::barriers},
-    {"flops_f64", &KernelCounters::flops_f64},
-    {"flops_f32", &KernelCounters::flops_f32},
-    {"flops_f16", &KernelCounters::flops_f16},
-    {"flops_mma", &KernelCounters::flops_mma},
-    {"special_functions", &KernelCounters::special_functions},
-};
-
 /// Runs as the library is unloaded, after the program's own destructors.
 __attribute__((destructor)) void at_exit() {
   Runtime& runtime = Runtime::instance();
@@ -130,9 +99,10 @@ void tessera_cuda_sim_name(const void* pointer, const char* name) {
 uint64_t tessera_cuda_sim_counter(const char* kernel, const char* counter) {
   Runtime& runtime = Runtime::instance();
   const Scheduler::Lock lock(runtime.mutex);
-  const auto* row = std::ranges::find_if(
-      counter_names, [&](const CounterName& one) { return std::strcmp(one.name, counter) == 0; });
-  if (row == std::end(counter_names)) return 0;
+  const auto names = counter_names();
+  const auto row = std::ranges::find_if(
+      names, [&](const CounterName& one) { return std::strcmp(one.name, counter) == 0; });
+  if (row == names.end()) return 0;
   uint64_t sum = 0;
   for (int i = 0; i < runtime.device_count(); ++i) {
     DeviceState* device = runtime.opened(i);

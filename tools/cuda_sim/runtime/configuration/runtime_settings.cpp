@@ -103,8 +103,14 @@ const std::array<SettingRow, 15>& rows() {
        }},
       {"TESSERA_CUDA_SIM_COUNT", "0, 1", "count sectors, bank conflicts and operations (1)",
        [](S& s, Text v) { s.device.counts = read_switch(v); }},
-      {"TESSERA_CUDA_SIM_COUNTERS", "0, 1", "print the counts of each kernel at exit (0)",
-       [](S& s, Text v) { s.prints_counters = read_switch(v); }},
+      {"TESSERA_CUDA_SIM_COUNTERS", "0, 1, FILE.jsonl",
+       "print the counts of each kernel at exit, or append them to a file, a JSON object a line (0)",
+       [](S& s, Text v) {
+         s.counters_file = v.ends_with(".jsonl") ? v : "";
+         if (!s.counters_file.empty()) return;
+         if (v != "0" && v != "1") throw std::invalid_argument("0, 1 or a file name that ends with .jsonl");
+         s.prints_counters = v == "1";
+       }},
       {"TESSERA_CUDA_SIM_EXIT_CODE", "0 to 255", "exit code of a program with findings; 0: its own (0)",
        [](S& s, Text v) { s.exit_code = to_int(read_number(v, 0, 255)); }},
       {"TESSERA_CUDA_SIM_PATIENCE", "seconds",

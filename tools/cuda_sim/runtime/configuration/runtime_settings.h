@@ -17,7 +17,8 @@ struct RuntimeSettings {
   std::string checks = "all";
   Scheduler::Options schedule;
   bool prints_counters = false;
-  int exit_code = 0;  ///< of a program with findings; 0: its own
+  std::string counters_file;  ///< to which the counts are appended at exit; empty: none
+  int exit_code = 0;          ///< of a program with findings; 0: its own
 };
 
 /// One environment variable.

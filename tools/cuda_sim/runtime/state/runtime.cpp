@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <new>
 #include <utility>
@@ -182,6 +183,16 @@ void Runtime::report_leaks() {
   report(graph_execs.size(), "executable graphs", "destroyed");
 }
 
+void Runtime::write_counters() const {
+  std::ofstream file(settings.counters_file, std::ios::app);
+  for (const auto& state : devices_)
+    if (state) state->device.counters().write_json(file, state->index());
+  file.flush();
+  if (!file)
+    std::fprintf(stderr, "[cuda_sim] the counts could not be written to %s\n",
+                 settings.counters_file.c_str());
+}
+
 bool Runtime::finish() {
   Scheduler::Lock lock(mutex);
   if (!settings_error.empty()) return false;
@@ -192,6 +203,7 @@ bool Runtime::finish() {
       if (state) state->device.counters().print(std::cerr);
     std::cerr.flush();
   }
+  if (!settings.counters_file.empty()) write_counters();
   const uint64_t count = findings.count();
   if (count != 0) std::fprintf(stderr, "[cuda_sim] %llu findings\n", static_cast<unsigned long long>(count));
   return count != 0;

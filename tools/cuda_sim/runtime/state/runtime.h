@@ -75,6 +75,7 @@ class Runtime {
  private:
   Runtime();
   void report_leaks();
+  void write_counters() const;
   std::vector<std::unique_ptr<DeviceState>> devices_;
   std::vector<Stream*> per_thread_streams_;
 };
