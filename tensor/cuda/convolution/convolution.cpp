@@ -76,6 +76,13 @@ Place place_of(const Tensor& tensor) {
           alignment_of(tensor.raw_data())};
 }
 
+/// The extent of x in a dimension that the windows see. cuDNN wants as many windows as fit; a geometry with
+/// output padding above the stride has fewer of them.
+int64_t seen_extent(const ConvolutionGeometry& g, size_t i) {
+  const int64_t seen = (g.out[i] - 1) * g.stride[i] + g.dilation[i] * (g.kernel[i] - 1) + 1 - g.padding[i];
+  return g.in[i] - seen >= g.stride[i] ? seen : g.in[i];
+}
+
 /// Builds a problem's graph.
 class Builder {
  public:
@@ -244,7 +251,11 @@ const CudnnPlan& plan_for(const char* name, const Problem& problem, Device devic
 
 Problem problem_of(Kind kind, const ConvolutionGeometry& g, const Tensor& x, const Tensor& weight,
                    const Tensor& y) {
-  return {.kind = kind, .geometry = g, .x = place_of(x), .weight = place_of(weight), .y = place_of(y)};
+  Problem problem{
+      .kind = kind, .geometry = g, .x = place_of(x), .weight = place_of(weight), .y = place_of(y)};
+  for (size_t i = 3 - static_cast<size_t>(g.ndim); i < 3; ++i)
+    problem.x.dims[i + static_cast<size_t>(g.ndim) - 1] = seen_extent(g, i);
+  return problem;
 }
 
 /// A convolution alone.
@@ -307,6 +318,11 @@ void convolution(const ConvolutionGeometry& g, const Tensor& x, const Tensor& we
 
 void convolution_input_gradient(const ConvolutionGeometry& g, const Tensor& dy, const Tensor& weight,
                                 const Tensor& dx) {
+  for (size_t i = 0; i < 3; ++i)
+    if (seen_extent(g, i) != g.in[i]) {
+      zero(dx);  // behind the last window
+      break;
+    }
   run("convolution_input_gradient", problem_of(Kind::input_gradient, g, dx, weight, dy), dx, weight, dy);
 }
 

@@ -41,7 +41,8 @@ bool is_channels_last(const Tensor& tensor) {
 void check_pointwise(const Graph& graph) {
   for (const Node* node : nodes_of(graph, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)) {
     const auto compute = node->how->get<cudnnDataType_t>(CUDNN_ATTR_POINTWISE_MATH_PREC);
-    require(compute != CUDNN_DATA_DOUBLE, unsupported, "pointwise operations in f64");
+    require(compute != CUDNN_DATA_DOUBLE && !is_half(compute), unsupported,
+            "pointwise operations in a floating type other than f32");
     const Tensor& y = graph.tensors[static_cast<size_t>(node->outputs.front().tensor)];
     for (const Operand& operand : node->inputs) {
       const Tensor& x = graph.tensors[static_cast<size_t>(operand.tensor)];
