@@ -68,11 +68,24 @@ class DeviceAllocator {
       heap_.release_free_segments();
       block = heap_.allocate(bytes, stream);
     }
-    if (block == nullptr) throw_out_of_memory(bytes);
+    if (block == nullptr) throw_out_of_memory(bytes, bytes);
     used_ += bytes;
     peak_used_ = std::max(peak_used_, used_);
     forget(block->address, block->bytes, stream);
     return block->address;
+  }
+
+  void* allocate_apart(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const DeviceGuard guard(device_);
+    void* address = take(bytes);
+    if (address == nullptr) {
+      collect(true);
+      heap_.release_free_segments();
+      address = take(bytes);
+    }
+    if (address == nullptr) throw_out_of_memory(bytes, 0);
+    return address;
   }
 
   void free(void* address) {
@@ -137,14 +150,15 @@ class DeviceAllocator {
     }
   }
 
-  [[noreturn]] void throw_out_of_memory(int64_t bytes) const {
+  /// `counted`: of the bytes, those that the account has.
+  [[noreturn]] void throw_out_of_memory(int64_t bytes, int64_t counted) const {
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
     const auto most = std::max(heap_.largest_free(), static_cast<int64_t>(free));
     throw OutOfMemoryError(
         text("out of memory on ", device_, ": ", bytes, " bytes were requested, and at most ", most,
              " would fit; ", total, " bytes are there, ", used_, " are in use by tensors of this process (",
-             held_by_category(bytes), "), ", heap_.reserved() - used_, " are cached in blocks of at most ",
+             held_by_category(counted), "), ", heap_.reserved() - used_, " are cached in blocks of at most ",
              heap_.largest_free(), ", and ", free, " are free"));
   }
 
@@ -179,6 +193,10 @@ DeviceAllocator& allocator_of(Device device) {
 
 void* device_allocate(Device device, int64_t nbytes, cudaStream_t stream) {
   return nbytes == 0 ? nullptr : allocator_of(device).allocate(nbytes, stream);
+}
+
+void* device_allocate_apart(Device device, int64_t nbytes) {
+  return allocator_of(device).allocate_apart(nbytes);
 }
 
 void device_free(Device device, void* block) noexcept {

@@ -22,6 +22,9 @@ struct DeviceAllocatorStatistics {
 /// OutOfMemoryError with the bytes asked for, those in use, and the largest block that would fit.
 /// Thread-safe.
 void* device_allocate(Device device, int64_t nbytes, cudaStream_t stream);
+/// `nbytes` by cudaMalloc, for what lives as long as the process, where the caller gives it back by cudaFree;
+/// the cache is given back first where it is in the way. Throws as `device_allocate`.
+void* device_allocate_apart(Device device, int64_t nbytes);
 /// Gives a block back to the stream that it was allocated for.
 void device_free(Device device, void* block) noexcept;
 /// Says that work on `stream`, other than the block's own, uses the block: it is not given out again before

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "tensor/cuda/memory/device_allocator.h"
 #include "tensor/cuda/runtime/check.h"
 #include "tensor/cuda/runtime/device_guard.h"
 #include "tensor/cuda/runtime/stream.h"
@@ -40,9 +41,11 @@ std::string position_of(int64_t element, const Shape& shape) {
 
 class LateErrors {
  public:
-  explicit LateErrors(Device device) : device_(device) {
+  explicit LateErrors(Device device)
+      : device_(device),
+        on_device_(
+            static_cast<LateErrorSlot*>(device_allocate_apart(device, slots * sizeof(LateErrorSlot)))) {
     const DeviceGuard guard(device);
-    check(cudaMalloc(reinterpret_cast<void**>(&on_device_), slots * sizeof(LateErrorSlot)), "cudaMalloc");
     check(cudaHostAlloc(reinterpret_cast<void**>(&on_host_), slots * sizeof(LateErrorSlot),
                         cudaHostAllocPortable),
           "cudaHostAlloc");
@@ -89,8 +92,9 @@ class LateErrors {
   }
 
   Device device_;
+  LateErrorSlot* on_device_;          // until the process ends
+  LateErrorSlot* on_host_ = nullptr;  // likewise
   std::mutex mutex_;
-  LateErrorSlot *on_device_ = nullptr, *on_host_ = nullptr;  // until the process ends
   std::vector<LateCheck> checks_;
 };
 

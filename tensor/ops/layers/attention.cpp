@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tensor/cpu/layers/attention.h"
+#include "tensor/cuda/attention/attention.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
@@ -14,13 +15,14 @@
 namespace tessera::ops {
 namespace {
 
-using kernels::cpu::AttentionCall;
-
-constexpr Kernel<void(const AttentionCall&)> forward_kernel{"attention", &kernels::cpu::attention, nullptr};
+constexpr Kernel<void(const AttentionCall&)> forward_kernel{"attention", &kernels::cpu::attention,
+                                                            TESSERA_CUDA_KERNEL(kernels::cuda::attention)};
 constexpr Kernel<void(const AttentionCall&, const Tensor&, const Tensor&, const Tensor&, const Tensor&)>
-    backward_kernel{"attention_backward", &kernels::cpu::attention_backward, nullptr};
+    backward_kernel{"attention_backward", &kernels::cpu::attention_backward,
+                    TESSERA_CUDA_KERNEL(kernels::cuda::attention_backward)};
 constexpr Kernel<void(const Tensor&, double, uint64_t, int64_t, std::span<const int64_t>)> dropout_kernel{
-    "attention_dropout", &kernels::cpu::attention_dropout, nullptr};
+    "attention_dropout", &kernels::cpu::attention_dropout,
+    TESSERA_CUDA_KERNEL(kernels::cuda::attention_dropout)};
 
 /// Sums of positions and windows fit into 64 bits.
 constexpr int64_t last_position = int64_t{1} << 60;
@@ -63,14 +65,16 @@ bool is_half(DType dtype) {
   return dtype == bf16 || dtype == f16;
 }
 
-/// Whether operands of the dtype are converted to f32 for the kernels.
-bool converts_to_f32(DType dtype) {
-  return is_half(dtype) && !(dtype == bf16 && kernels::cpu::attention_takes_bf16());
+/// Whether operands of x's dtype are converted to f32 for the kernels of x's device. CUDA's take every
+/// floating dtype.
+bool converts_to_f32(const Tensor& x) {
+  if (!is_half(x.dtype()) || x.device().is_cuda()) return false;
+  return !(x.dtype() == bf16 && kernels::cpu::attention_takes_bf16());
 }
 
 /// The operand as the kernels take it: with a last stride of 1.
 Tensor prepared(const Tensor& x) {
-  const Tensor wide = converts_to_f32(x.dtype()) ? cast(x, f32) : x;
+  const Tensor wide = converts_to_f32(x) ? cast(x, f32) : x;
   return wide.strides()[3] == 1 || wide.size(3) == 1 ? wide : wide.contiguous();
 }
 
@@ -159,7 +163,7 @@ Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
   const Device device = common_device("attention", {&q, &k, &v});
   check(q, k, v, options);
   const DType type = q.dtype() == f64 ? f64 : f32;
-  Attention result{heads_inside(q, converts_to_f32(q.dtype()) ? f32 : q.dtype(), device),
+  Attention result{heads_inside(q, converts_to_f32(q) ? f32 : q.dtype(), device),
                    Tensor::empty({2, q.size(0), q.size(1), q.size(2)}, type, device)};
   const int64_t flops = 4 * q.size(3) * visible_pairs(q, k, options);
   if (q.numel() > 0) {
@@ -167,7 +171,7 @@ Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
     count_flops(flops);
     forward_kernel(device, call);
   }
-  if (converts_to_f32(q.dtype())) {
+  if (converts_to_f32(q)) {
     const Tensor narrow = heads_inside(q, q.dtype(), device);
     if (!device.is_meta()) narrow.copy_from(cast(result.out, q.dtype()));
     result.out = narrow;
@@ -190,7 +194,7 @@ void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const
   const AttentionCall call = make_call(q, k, v, wide, options, mask);
   const Tensor prepared_dout = prepared(dout);
   count_flops(flops);
-  if (!converts_to_f32(q.dtype())) return backward_kernel(device, call, prepared_dout, dq, dk, dv);
+  if (!converts_to_f32(q)) return backward_kernel(device, call, prepared_dout, dq, dk, dv);
   const Tensor wq = Tensor::empty(q.shape(), f32, device), wk = Tensor::empty(k.shape(), f32, device),
                wv = Tensor::empty(v.shape(), f32, device);
   backward_kernel(device, call, prepared_dout, wq, wk, wv);

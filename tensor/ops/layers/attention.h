@@ -49,11 +49,11 @@ struct Attention {
 /// "FlashAttention", 2022; here full rows of weights fit the cache). q (B, H, T_q, D), k and v (B, H, T_k, D)
 /// of one dtype and any strides with the last 1; with grouped queries k and v have fewer heads. f32 and f64;
 /// bf16 is multiplied as bf16 where the processor can, with softmax in f32; otherwise bf16, like f16, is
-/// converted to f32. `mask` broadcasts to (B, H, T_q, T_k): bool, true at the positions to attend to, or
-/// floating, added to the scaled products. It is read in place, so key padding is (B, 1, 1, T_k). A query
-/// without visible keys gets zeros. The mask of dropout is a function of (key, sample, step, index in (H,
-/// T_q, T_k)). Throws ShapeError, DTypeError; ValueError for a dropout outside [0, 1), a window below 1, and
-/// numbers of slopes or positions that are not those of heads or rows.
+/// converted to f32; a CUDA device multiplies both as they are. `mask` broadcasts to (B, H, T_q, T_k): bool,
+/// true at the positions to attend to, or floating, added to the scaled products. It is read in place, so key
+/// padding is (B, 1, 1, T_k). A query without visible keys gets zeros. The mask of dropout is a function of
+/// (key, sample, step, index in (H, T_q, T_k)). Throws ShapeError, DTypeError; ValueError for a dropout
+/// outside [0, 1), a window below 1, and numbers of slopes or positions that are not those of heads or rows.
 Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                     const Tensor& mask = {});
 
