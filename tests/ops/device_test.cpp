@@ -16,8 +16,9 @@ namespace {
 
 /// Families with kernels for CUDA devices; of the others a row may say that there is none.
 const std::set<std::string> complete_families = {
-    "attention",     "binary",    "comparison", "gated",   "loss",    "losses", "matmul",
-    "normalization", "reduction", "rotary",     "softmax", "ternary", "unary"};
+    "attention", "binary", "comparison", "convolution", "fused_convolution",
+    "gated",     "loss",   "losses",     "matmul",      "normalization",
+    "reduction", "rotary", "softmax",    "ternary",     "unary"};
 /// But for these ops, which have none yet.
 const std::set<std::string> absent_in_families = {"argmax", "argmin", "cumsum", "multilabel_margin_loss",
                                                   "ctc_loss"};

@@ -4,7 +4,8 @@
 #include "tensor/channels_last.h"
 #include "tensor/cpu/convolution/convolution.h"
 #include "tensor/cpu/convolution/windows.h"
-#include "tensor/cuda/images/windows.h"
+#include "tensor/cuda/convolution/convolution.h"
+#include "tensor/cuda/convolution/windows.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/unary.h"
 #include "tensor/ops/kernel.h"
@@ -18,13 +19,15 @@ using Geometry = ConvolutionGeometry;
 
 constexpr Kernel<void(const Geometry&, const Tensor& x, const Tensor& weight, const Tensor& bias,
                       const Tensor& added, bool relu, const Tensor& y)>
-    forward_kernel{"convolution", &kernels::cpu::convolution, nullptr,
+    forward_kernel{"convolution", &kernels::cpu::convolution, TESSERA_CUDA_KERNEL(kernels::cuda::convolution),
                    batched::one_by_one<&kernels::cpu::convolution>};
 constexpr Kernel<void(const Geometry&, const Tensor& dy, const Tensor& weight, const Tensor& dx)>
-    input_kernel{"convolution_input_gradient", &kernels::cpu::convolution_input_gradient, nullptr,
+    input_kernel{"convolution_input_gradient", &kernels::cpu::convolution_input_gradient,
+                 TESSERA_CUDA_KERNEL(kernels::cuda::convolution_input_gradient),
                  batched::one_by_one<&kernels::cpu::convolution_input_gradient>};
 constexpr Kernel<void(const Geometry&, const Tensor& dy, const Tensor& x, bool accumulate, const Tensor& dw)>
-    weight_kernel{"convolution_weight_gradient", &kernels::cpu::convolution_weight_gradient, nullptr,
+    weight_kernel{"convolution_weight_gradient", &kernels::cpu::convolution_weight_gradient,
+                  TESSERA_CUDA_KERNEL(kernels::cuda::convolution_weight_gradient),
                   batched::one_by_one<&kernels::cpu::convolution_weight_gradient>};
 constexpr Kernel<void(const Geometry&, const Tensor& x, const Tensor& columns)> unfold_kernel{
     "unfold", &kernels::cpu::unfold, TESSERA_CUDA_KERNEL(kernels::cuda::unfold),

@@ -3,7 +3,7 @@
 #include "tensor/arguments/convolution.h"
 #include "tensor/tensor.h"
 
-/// The windows of images as columns on CUDA devices, with the contract of tensor/cpu/convolution/windows.h.
+/// Windows of images on CUDA devices, with the contract of tensor/cpu/convolution/windows.h.
 namespace tessera::kernels::cuda {
 
 void unfold(const ConvolutionGeometry& g, const Tensor& x, const Tensor& columns);
