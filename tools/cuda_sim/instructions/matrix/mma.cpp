@@ -18,6 +18,7 @@
 #include "tools/cuda_sim/instructions/decoding.h"
 #include "tools/cuda_sim/instructions/half/formats.h"
 #include "tools/cuda_sim/instructions/lanes.h"
+#include "tools/cuda_sim/instructions/matrix/transpose.h"
 #include "tools/cuda_sim/instructions/opcode_rows.h"
 
 namespace tessera::cuda_sim {
@@ -74,6 +75,17 @@ void read_a(Warp& warp, const Place* places, typename Values::Number (&a)[M][K])
 template <class Values, int K>
 void read_b(Warp& warp, const Place* places, typename Values::Number (&b)[K][8]) {
   constexpr int rows = 4 * Values::count, registers = K / rows;
+  if constexpr (sizeof(typename Values::Stored) == 2) {
+    for (int r = 0; r < registers; ++r) {
+      Matrix matrix;
+      std::memcpy(matrix.data(), warp.values<uint16_t>(places[r]), sizeof matrix);
+      matrix = transposed(matrix);
+      alignas(64) uint16_t stored[rows * 8];
+      std::memcpy(stored, matrix.data(), sizeof stored);
+      for (int i = 0; i < rows * 8; ++i) b[rows * r + i / 8][i % 8] = Values::read(stored[i]);
+    }
+    return;
+  }
   alignas(64) typename Values::Number block[8][rows];
   for (int r = 0; r < registers; ++r) {
     read_block<Values>(warp, places[r], block[0]);
@@ -107,24 +119,29 @@ struct Row {
   typedef Bits Vector __attribute__((vector_size(8 * sizeof(T))));
 };
 
+/// Rows of C that are summed together, so that their chains of additions overlap.
+constexpr int rows_at_once = 4;
+
 /// c += a b. Sums in the order of k. The products of 16-bit floats and of tf32 are exact in f32, so each step
 /// rounds once; f64 needs fma for that. A card's order and its rounding inside are not documented.
 template <class T, int M, int K>
 void multiply(const T (&a)[M][K], const T (&b)[K][8], T (&c)[8 * M]) {
   using Vector = typename Row<T>::Vector;
-  for (int row = 0; row < M; ++row) {
-    Vector sum, factors;
-    std::memcpy(&sum, c + 8 * row, sizeof sum);
+  for (int first = 0; first < M; first += rows_at_once) {
+    Vector sum[rows_at_once], factors;
+    std::memcpy(sum, c + 8 * first, sizeof sum);
     for (int k = 0; k < K; ++k) {
       std::memcpy(&factors, b[k], sizeof factors);
-      if constexpr (std::is_same_v<T, double>) {
-        for (int column = 0; column < 8; ++column)
-          sum[column] = std::fma(a[row][k], factors[column], sum[column]);
-      } else {
-        sum += static_cast<typename Row<T>::Bits>(a[row][k]) * factors;
+      for (int row = 0; row < rows_at_once; ++row) {
+        if constexpr (std::is_same_v<T, double>) {
+          for (int column = 0; column < 8; ++column)
+            sum[row][column] = std::fma(a[first + row][k], factors[column], sum[row][column]);
+        } else {
+          sum[row] += static_cast<typename Row<T>::Bits>(a[first + row][k]) * factors;
+        }
       }
     }
-    std::memcpy(c + 8 * row, &sum, sizeof sum);
+    std::memcpy(c + 8 * first, sum, sizeof sum);
   }
 }
 
