@@ -54,7 +54,7 @@ __global__ void layer_norm_input_gradient(const T* grad_output, const T* x, cons
 }
 
 /// The line that the seeded fault of the weight's gradient is reported at.
-inline constexpr int gradient_read_line = __LINE__ + 27;
+inline constexpr int gradient_read_line = __LINE__ + 24;
 
 /// Sums in a fixed order, without atomics.
 template <class T, Fault fault = Fault::none>

@@ -8,7 +8,7 @@ namespace tessera::sample_kernels {
 inline constexpr int softmax_rows = 8;  ///< of a block
 
 /// The line that the seeded fault is reported at.
-inline constexpr int largest_read_line = __LINE__ + 12;
+inline constexpr int largest_read_line = __LINE__ + 11;
 
 template <class T, Fault fault = Fault::none>
 __global__ void softmax(const T* x, T* y, int rows, int columns) {

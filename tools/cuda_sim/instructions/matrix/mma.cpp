@@ -12,8 +12,11 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <type_traits>
+#include <vector>
 
+#include "tools/cuda_sim/instructions/convert/small_formats.h"
 #include "tools/cuda_sim/instructions/counting.h"
 #include "tools/cuda_sim/instructions/decoding.h"
 #include "tools/cuda_sim/instructions/half/formats.h"
@@ -52,6 +55,22 @@ struct ByteValues {
   using Number = int32_t;
   static constexpr int count = 4;
   static int32_t read(Stored value) { return value; }
+};
+
+/// Floats of 8 bits, by a table of their values. Products of two are exact in f32.
+template <const conversion::Format& format>
+struct SmallFloatValues {
+  using Stored = uint8_t;
+  using Number = float;
+  static constexpr int count = 4;
+  static float read(Stored value) {
+    static const std::array<float, 256> values = [] {
+      std::array<float, 256> made{};
+      for (uint32_t code = 0; code < made.size(); ++code) made[code] = conversion::decode(format, code);
+      return made;
+    }();
+    return values[value];
+  }
 };
 
 /// The values of one register of all lanes: a block of 8 x 4n.
@@ -225,6 +244,14 @@ Execute choose_bytes(Type a, Type b) {
   return b == Type::s8 ? execute<Unsigned, Signed, M, K> : execute<Unsigned, Unsigned, M, K>;
 }
 
+/// m16n8k32 of e4m3 and e5m2; A and B may differ.
+Execute choose_small_floats(bool a_is_e4m3, bool b_is_e4m3) {
+  using E4m3 = SmallFloatValues<conversion::e4m3_format>;
+  using E5m2 = SmallFloatValues<conversion::e5m2_format>;
+  if (a_is_e4m3) return b_is_e4m3 ? execute<E4m3, E4m3, 16, 32> : execute<E4m3, E5m2, 16, 32>;
+  return b_is_e4m3 ? execute<E5m2, E4m3, 16, 32> : execute<E5m2, E5m2, 16, 32>;
+}
+
 /// .f32 or .f16 accumulators.
 template <class Values, int K>
 Execute choose_halves(Type d) {
@@ -272,16 +299,32 @@ const Shape& shape_of(const DecodeContext& context) {
   return shapes[0];
 }
 
+/// The types of A and B where both are floats of 8 bits: which of them are e4m3. Else nothing.
+std::optional<std::array<bool, 2>> small_floats_of(const DecodeContext& context) {
+  std::vector<bool> are_e4m3;
+  for (const std::string& modifier : context.modifiers())
+    if (modifier == "e4m3" || modifier == "e5m2") are_e4m3.push_back(modifier == "e4m3");
+  if (are_e4m3.empty()) return std::nullopt;
+  if (are_e4m3.size() != 2) context.unknown("types of A and B");
+  return std::array<bool, 2>{are_e4m3[0], are_e4m3[1]};
+}
+
 // "mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype d, a, b, c". Matrices of bits, of 4 bits and sparse
 // ones are not known.
 void decode_mma(DecodeContext& context) {
-  allow_modifiers(context, {"sync", "aligned", "row", "col", "satfinite", "rn", "m16n8k4", "m16n8k8",
-                            "m16n8k16", "m16n8k32", "m8n8k4", "m8n8k16"});
+  allow_modifiers(context, {"sync", "aligned", "row", "col", "satfinite", "rn", "m16n8k4", "m16n8k8", "m16n8k16",
+                            "m16n8k32", "m8n8k4", "m8n8k16", "e4m3", "e5m2"});
   expect_operands(context, 4);
   const Shape& shape = shape_of(context);
-  const Type d = context.type(0), a = context.type(1), b = context.type(2), c = context.type(3);
+  const auto small = small_floats_of(context);
+  const Type d = context.type(0), a = small ? Type::b8 : context.type(1), b = small ? Type::b8 : context.type(2),
+             c = context.type(small ? 1 : 3);
   if (c != d) context.unknown("types of C and D that differ");
-  set_execute(context, choose(shape, d, a, b));
+  if (small)
+    set_execute(context, d == Type::f32 && shape.name == "m16n8k32" ? choose_small_floats((*small)[0], (*small)[1])
+                                                                   : nullptr);
+  else
+    set_execute(context, choose(shape, d, a, b));
   Instruction& result = context.result();
   result.flow = Flow::whole_warp;
   result.flags[0] = context.has("satfinite") ? 1 : 0;
