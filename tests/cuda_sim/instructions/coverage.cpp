@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/cuda_sim/instructions/opcode_rows.h"
+#include "tools/cuda_sim/instructions/opcode_table.h"
 
 using namespace tessera::cuda_sim;
 namespace fs = std::filesystem;

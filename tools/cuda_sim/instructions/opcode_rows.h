@@ -7,9 +7,6 @@
 
 namespace tessera::cuda_sim {
 
-/// All of them, by name.
-std::span<const OpcodeRow> opcode_rows();
-
 /// Each is defined where its instructions are.
 std::span<const OpcodeRow> rows_by_type();  // add, mul, min, ...: several kinds of types
 std::span<const OpcodeRow> integer_rows();  // integer/

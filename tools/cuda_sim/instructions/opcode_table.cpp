@@ -1,4 +1,5 @@
-// All opcodes.
+#include "tools/cuda_sim/instructions/opcode_table.h"
+
 #include <algorithm>
 #include <vector>
 

@@ -184,6 +184,10 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+  return ncclCommInitRankConfig(comm, ranks, id, rank, nullptr);
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
   if (comm == nullptr || ranks < 1 || rank < 0 || rank >= ranks) return ncclInvalidArgument;
   Id given{};
   std::memcpy(&given, &id, sizeof given);
@@ -195,6 +199,11 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int 
   if (joined == nullptr) return ncclInvalidUsage;
   ncclComm_t made = make(rank);
   const std::string name = "communicator " + std::to_string(given.number);
+  if (config != nullptr && config->blocking == 0) {
+    made->start = std::make_unique<ncclComm::Start>(ncclComm::Start{std::move(joined), ranks, name});
+    *comm = made;
+    return ncclInProgress;
+  }
   // In a group one thread may be several ranks: they wait for one another at its end.
   if (is_in_group()) {
     *comm = made;
@@ -207,10 +216,6 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int 
   if (result != ncclSuccess) delete std::exchange(made, nullptr);
   *comm = made;
   return result;
-}
-
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t*) {
-  return ncclCommInitRank(comm, ranks, id, rank);
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
@@ -266,7 +271,15 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
-  if (comm == nullptr || comm->team == nullptr || error == nullptr) return ncclInvalidArgument;
+  if (comm == nullptr || error == nullptr) return ncclInvalidArgument;
+  if (comm->start != nullptr) {
+    *error = ncclInProgress;
+    if (!comm->start->joined->has_all()) return ncclSuccess;
+    const std::unique_ptr<ncclComm::Start> start = std::move(comm->start);
+    *error = enter_team(*comm, std::move(start->joined), start->ranks, start->name, "ncclCommInitRankConfig");
+    return ncclSuccess;
+  }
+  if (comm->team == nullptr) return ncclInvalidArgument;
   const std::lock_guard lock(teams_mutex());
   *error = comm->team->error;
   return ncclSuccess;

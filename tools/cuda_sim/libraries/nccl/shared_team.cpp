@@ -102,6 +102,7 @@ std::unique_ptr<SharedTeam> SharedTeam::join(const std::string& name, int ranks,
 }
 
 SharedTeam::~SharedTeam() {
+  if (!has_all()) shm_unlink(name_.c_str());  // else the last one to join did
   file_->table->ranks[rank_].has_left.store(1);
   file_->is_left = true;
   announce();
@@ -122,11 +123,12 @@ bool SharedTeam::wait_until(const std::function<bool()>& condition, std::chrono:
   }
 }
 
+bool SharedTeam::has_all() const {
+  return static_cast<int>(file_->table->joined.load()) == ranks_;
+}
+
 bool SharedTeam::wait_for_all(std::chrono::milliseconds patience) {
-  const auto joined = [this] { return static_cast<int>(file_->table->joined.load()) == ranks_; };
-  if (wait_until(joined, patience)) return true;
-  shm_unlink(name_.c_str());
-  return false;
+  return wait_until([this] { return has_all(); }, patience);
 }
 
 bool SharedTeam::is_one_process() const {

@@ -35,7 +35,8 @@ class SharedTeam {
   SharedTeam(const SharedTeam&) = delete;
   SharedTeam& operator=(const SharedTeam&) = delete;
 
-  /// False: some have not joined in that time. The file has no name from then on.
+  bool has_all() const;
+  /// False: some have not joined in that time.
   bool wait_for_all(std::chrono::milliseconds patience);
   bool is_one_process() const;
   /// Calls `on_change` in a thread of its own when another rank did something or ended, until the team is left.

@@ -96,4 +96,11 @@ struct ncclComm {
   int rank = 0, device = 0;
   bool is_aborted = false;
   bool is_thread = false;  ///< counted among the ranks of its thread
+  /// What is left to do of a start that does not wait for the other ranks.
+  struct Start {
+    std::unique_ptr<tessera::cuda_sim::nccl::SharedTeam> joined;
+    int ranks = 0;
+    std::string name;
+  };
+  std::unique_ptr<Start> start;
 };
