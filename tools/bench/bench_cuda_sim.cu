@@ -1,5 +1,5 @@
-// The simulated card's own speed: warp instructions in a microsecond of a processor's time, by kernel, with all
-// checks and counts and without them, on one host thread and on two. It says nothing about a card's time.
+// The simulated card's own speed: warp instructions in a microsecond of a processor's time, by kernel, with
+// all checks and counts and without them, on one host thread and on two. It says nothing about a card's time.
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 #include <sys/resource.h>
@@ -61,7 +61,8 @@ struct Row {
   std::function<void()> launch;
 };
 
-/// layer_norm and its gradients on 1024 x 768, softmax of 2048 x 333, AdamW on 8 tensors, attention of 32 heads.
+/// layer_norm and its gradients on 1024 x 768, softmax of 2048 x 333, AdamW on 8 tensors, attention of 32
+/// heads.
 std::vector<Row> rows() {
   constexpr int norm_rows = 1024, columns = 768;
   static auto *x = array<float>(norm_rows * columns), *grad = array<float>(norm_rows * columns),
@@ -70,7 +71,8 @@ std::vector<Row> rows() {
               *inverse = array<float>(norm_rows, true), *scale = array<float>(1);
   std::vector<Row> all;
   all.push_back({"layer_norm<", [] {
-                   layer_norm<float><<<norm_rows, norm_threads>>>(x, weight, bias, y, mean, inverse, columns, 1e-5f);
+                   layer_norm<float>
+                       <<<norm_rows, norm_threads>>>(x, weight, bias, y, mean, inverse, columns, 1e-5f);
                  }});
   all.push_back({"layer_norm_input_gradient", [] {
                    layer_norm_input_gradient<float>
@@ -83,7 +85,8 @@ std::vector<Row> rows() {
                  }});
   all.push_back({"softmax", [] {
                    constexpr int rows = 2048, width = 333;
-                   softmax<float><<<(rows + softmax_rows - 1) / softmax_rows, 32 * softmax_rows>>>(x, y, rows, width);
+                   softmax<float>
+                       <<<(rows + softmax_rows - 1) / softmax_rows, 32 * softmax_rows>>>(x, y, rows, width);
                  }});
   all.push_back({"adamw", [] {
                    static const AdamwTensors tensors = [] {
@@ -91,8 +94,8 @@ std::vector<Row> rows() {
                      int block = 0, index = 0;
                      for (const int64_t numel : {768, 768 * 96, 31, 1, 5000, 64 * 64, 1024, 1025}) {
                        const auto count = static_cast<size_t>(numel);
-                       made.tensor[index] = {array<float>(count), array<float>(count), array<float>(count, true),
-                                             array<float>(count, true), numel};
+                       made.tensor[index] = {array<float>(count), array<float>(count),
+                                             array<float>(count, true), array<float>(count, true), numel};
                        made.first_block[index++] = block;
                        block += static_cast<int>((numel + adamw_chunk - 1) / adamw_chunk);
                      }
@@ -108,8 +111,9 @@ std::vector<Row> rows() {
                    static auto *q = array<__nv_bfloat16>(count), *k = array<__nv_bfloat16>(count),
                                *v = array<__nv_bfloat16>(count), *o = array<__nv_bfloat16>(count);
                    static auto* log_sum = array<float>(heads * length);
-                   attention<><<<dim3((length + attention_rows - 1) / attention_rows, heads), attention_threads,
-                                 attention_shared_bytes>>>(q, k, v, o, log_sum, length, 0.18f);
+                   attention<>
+                       <<<dim3((length + attention_rows - 1) / attention_rows, heads), attention_threads,
+                          attention_shared_bytes>>>(q, k, v, o, log_sum, length, 0.18f);
                  }});
   return all;
 }
@@ -120,7 +124,8 @@ int measure(int rounds) {
       dlsym(RTLD_DEFAULT, "tessera_cuda_sim_counter"));
   const auto clear = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "tessera_cuda_sim_clear_counters"));
   if (counter == nullptr || clear == nullptr) {
-    std::fputs("this is a benchmark of the simulated card: LD_LIBRARY_PATH must name its libraries\n", stderr);
+    std::fputs("this is a benchmark of the simulated card: LD_LIBRARY_PATH must name its libraries\n",
+               stderr);
     return 1;
   }
   for (const Row& row : rows()) {
@@ -139,15 +144,17 @@ int measure(int rounds) {
       processor = std::min(processor, (processor_seconds() - before) / launches);
       clock = std::min(clock, (clock_seconds() - since) / launches);
     }
-    std::printf("  %-28s %10.0f instructions  %9.0f us of processors, %6.1f in a us  %9.0f us, %6.1f in a us\n",
-                row.name.c_str(), instructions, processor * 1e6, instructions / (processor * 1e6), clock * 1e6,
-                instructions / (clock * 1e6));
+    std::printf(
+        "  %-28s %10.0f instructions  %9.0f us of processors, %6.1f in a us  %9.0f us, %6.1f in a us\n",
+        row.name.c_str(), instructions, processor * 1e6, instructions / (processor * 1e6), clock * 1e6,
+        instructions / (clock * 1e6));
   }
   return 0;
 }
 
 /// Runs this program with other settings of the card, which it reads at its start.
-int run_with(const char* program, const char* checks, const char* counts, const char* threads, const char* rounds) {
+int run_with(const char* program, const char* checks, const char* counts, const char* threads,
+             const char* rounds) {
   std::printf("checks %s, counts %s, host threads %s\n", checks, counts, threads);
   std::fflush(stdout);
   const pid_t child = fork();

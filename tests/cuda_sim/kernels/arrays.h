@@ -28,7 +28,9 @@ template <class T>
 struct DeviceArray {
   T* data = nullptr;
   size_t count;
-  explicit DeviceArray(size_t elements) : count(elements) { REQUIRE_OK(cudaMalloc(&data, count * sizeof(T))); }
+  explicit DeviceArray(size_t elements) : count(elements) {
+    REQUIRE_OK(cudaMalloc(&data, count * sizeof(T)));
+  }
   explicit DeviceArray(const std::vector<T>& values) : DeviceArray(values.size()) {
     REQUIRE_OK(cudaMemcpy(data, values.data(), count * sizeof(T), cudaMemcpyHostToDevice));
   }

@@ -1,5 +1,5 @@
-// The kernels with one fault each: every one is reported with the line of the source where it shows. Two more, of which
-// the values come out right in every order, are seen by the check alone.
+// The kernels with one fault each: every one is reported with the line of the source where it shows. Two
+// more, of which the values come out right in every order, are seen by the check alone.
 #include <cstring>
 
 #include "tests/cuda_sim/kernels/arrays.h"
@@ -27,17 +27,19 @@ template <Fault fault>
 std::vector<float> norm() {
   const DeviceArray<float> x(normal<float>(size_t{rows} * columns, 1)), weight(normal<float>(columns, 2)),
       bias(normal<float>(columns, 3)), y(size_t{rows} * columns), mean(rows), inverse(rows);
-  layer_norm<float, fault>
-      <<<rows, norm_threads>>>(x.data, weight.data, bias.data, y.data, mean.data, inverse.data, columns, 1e-5f);
+  layer_norm<float, fault><<<rows, norm_threads>>>(x.data, weight.data, bias.data, y.data, mean.data,
+                                                   inverse.data, columns, 1e-5f);
   return y.get();
 }
 
 template <Fault fault>
 std::vector<float> weight_gradient() {
-  const DeviceArray<float> x(normal<float>(size_t{rows} * columns, 1)), grad(normal<float>(size_t{rows} * columns, 2)),
-      mean(normal<float>(rows, 3)), inverse(normal<float>(rows, 4)), weight(columns), bias(columns);
-  layer_norm_weight_gradient<float, fault><<<columns / gradient_columns, dim3(gradient_columns, gradient_rows)>>>(
-      grad.data, x.data, mean.data, inverse.data, weight.data, bias.data, rows, columns);
+  const DeviceArray<float> x(normal<float>(size_t{rows} * columns, 1)),
+      grad(normal<float>(size_t{rows} * columns, 2)), mean(normal<float>(rows, 3)),
+      inverse(normal<float>(rows, 4)), weight(columns), bias(columns);
+  layer_norm_weight_gradient<float, fault>
+      <<<columns / gradient_columns, dim3(gradient_columns, gradient_rows)>>>(
+          grad.data, x.data, mean.data, inverse.data, weight.data, bias.data, rows, columns);
   return weight.get();
 }
 

@@ -1,5 +1,5 @@
-// Kernels as a library has them, against references in double: layer norm, softmax, AdamW, attention. No order of
-// operations, blocks or warps may change a bit: run_in_all_orders.sh compares what is printed.
+// Kernels as a library has them, against references in double: layer norm, softmax, AdamW, attention. No
+// order of operations, blocks or warps may change a bit: run_in_all_orders.sh compares what is printed.
 #include <memory>
 
 #include "tests/cuda_sim/kernels/arrays.h"
@@ -45,10 +45,10 @@ void check_layer_norm(int rows, int columns, const char* name, double tolerance)
   const DeviceArray<T> dx(x), dgrad(grad), y(count), grad_x(count);
   const DeviceArray<float> dweight(weight), dbias(bias), mean(rows), inverse(rows), grad_weight(columns),
       grad_bias(columns);
-  layer_norm<T><<<rows, norm_threads>>>(dx.data, dweight.data, dbias.data, y.data, mean.data, inverse.data, columns,
-                                        epsilon);
-  layer_norm_input_gradient<T><<<rows, norm_threads>>>(dgrad.data, dx.data, dweight.data, mean.data, inverse.data,
-                                                       grad_x.data, columns);
+  layer_norm<T><<<rows, norm_threads>>>(dx.data, dweight.data, dbias.data, y.data, mean.data, inverse.data,
+                                        columns, epsilon);
+  layer_norm_input_gradient<T><<<rows, norm_threads>>>(dgrad.data, dx.data, dweight.data, mean.data,
+                                                       inverse.data, grad_x.data, columns);
   layer_norm_weight_gradient<T>
       <<<(columns + gradient_columns - 1) / gradient_columns, dim3(gradient_columns, gradient_rows)>>>(
           dgrad.data, dx.data, mean.data, inverse.data, grad_weight.data, grad_bias.data, rows, columns);
@@ -107,7 +107,8 @@ TEST_CASE("softmax of rows that end within a warp") {
   constexpr int rows = 61, columns = 333;
   const auto x = normal<float>(size_t{rows} * columns, 5, 3);
   const DeviceArray<float> in(x), out(x.size());
-  softmax<float><<<(rows + softmax_rows - 1) / softmax_rows, 32 * softmax_rows>>>(in.data, out.data, rows, columns);
+  softmax<float>
+      <<<(rows + softmax_rows - 1) / softmax_rows, 32 * softmax_rows>>>(in.data, out.data, rows, columns);
   const auto y = out.get();
   Difference difference;
   for (int r = 0; r < rows; ++r) {
@@ -180,7 +181,8 @@ TEST_CASE("causal attention of bf16") {
   for (int head = 0; head < heads; ++head)
     for (int row = 0; row < rows; ++row) {
       const auto at = [&](const std::vector<__nv_bfloat16>& x, int r, int c) {
-        return static_cast<double>(static_cast<float>(x[(static_cast<size_t>(head) * rows + r) * head_size + c]));
+        return static_cast<double>(
+            static_cast<float>(x[(static_cast<size_t>(head) * rows + r) * head_size + c]));
       };
       std::vector<double> weight(row + 1);
       double sum = 0;

@@ -1,4 +1,5 @@
-// CUB's scan, sort, reduce, select and segmented sort: code that is not ours, with warps that wait for one another across blocks.
+// CUB's scan, sort, reduce, select and segmented sort: code that is not ours, with warps that wait for one
+// another across blocks.
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_reduce.cuh>
 #include <cub/device/device_scan.cuh>
@@ -114,7 +115,8 @@ TEST_CASE("cub sort of segments, one of them empty") {
   REQUIRE_OK(cudaMemcpy(offsets, ends.data(), ends.size() * sizeof(int), cudaMemcpyHostToDevice));
   const int segments = static_cast<int>(ends.size()) - 1;
   with_memory([&](void* memory, size_t& bytes) {
-    return cub::DeviceSegmentedRadixSort::SortKeys(memory, bytes, w.in, w.out, n, segments, offsets, offsets + 1);
+    return cub::DeviceSegmentedRadixSort::SortKeys(memory, bytes, w.in, w.out, n, segments, offsets,
+                                                   offsets + 1);
   });
   std::vector<float> expected = w.host;
   for (int i = 0; i < segments; ++i) std::sort(expected.begin() + ends[i], expected.begin() + ends[i + 1]);

@@ -44,8 +44,8 @@ int use_two_devices() {
   return 0;
 }
 
-/// Ends with work that nothing has waited for, on two devices by a thread each: two streams that write one block, which
-/// is never freed.
+/// Ends with work that nothing has waited for, on two devices by a thread each: two streams that write one
+/// block, which is never freed.
 int exit_early() {
   const auto use = [](int device) {
     int* block = nullptr;

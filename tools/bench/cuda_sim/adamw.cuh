@@ -25,7 +25,8 @@ struct AdamwStep {
 };
 
 /// `scale`: of all gradients, on the device, as clipping leaves it.
-__global__ void adamw(const __grid_constant__ AdamwTensors tensors, const AdamwStep step, const float* scale) {
+__global__ void adamw(const __grid_constant__ AdamwTensors tensors, const AdamwStep step,
+                      const float* scale) {
   int index = 0;
   while (static_cast<int>(blockIdx.x) >= tensors.first_block[index + 1]) ++index;
   const AdamwTensor& tensor = tensors.tensor[index];

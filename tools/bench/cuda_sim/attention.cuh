@@ -1,5 +1,5 @@
-// Causal attention, forward: cp.async in two stages, ldmatrix, mma.m16n8k16 of bf16, and the online softmax of
-// Milakov and Gimelshein (2018), as in Dao, "FlashAttention-2" (2023).
+// Causal attention, forward: cp.async in two stages, ldmatrix, mma.m16n8k16 of bf16, and the online softmax
+// of Milakov and Gimelshein (2018), as in Dao, "FlashAttention-2" (2023).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -12,7 +12,7 @@
 namespace tessera::sample_kernels {
 
 inline constexpr int head_size = 64, attention_rows = 64, attention_threads = 128;
-inline constexpr int tile = attention_rows * head_size;           ///< elements of 64 rows
+inline constexpr int tile = attention_rows * head_size;  ///< elements of 64 rows
 inline constexpr size_t attention_shared_bytes = 5 * tile * sizeof(__nv_bfloat16);
 
 /// The element of `row` at which its 8 elements number `eighth` begin: mixed, so that ldmatrix has no bank
@@ -35,7 +35,9 @@ __device__ inline void begin_copy(__nv_bfloat16* to, const __nv_bfloat16* from, 
   }
 }
 
-__device__ inline void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ inline void end_group() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
 
 template <int newest>
 __device__ void wait_for_groups() {
@@ -79,7 +81,8 @@ struct Queries {
 };
 
 /// score = Q K^T for 64 keys.
-__device__ inline void multiply_keys(float (&score)[8][4], const Queries& queries, const __nv_bfloat16* keys) {
+__device__ inline void multiply_keys(float (&score)[8][4], const Queries& queries,
+                                     const __nv_bfloat16* keys) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
@@ -129,9 +132,9 @@ __device__ inline void multiply_values(Queries& queries, const float (&weight)[8
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
-    const uint32_t a[4] = {
-        pack(weight[2 * k][0], weight[2 * k][1]), pack(weight[2 * k][2], weight[2 * k][3]),
-        pack(weight[2 * k + 1][0], weight[2 * k + 1][1]), pack(weight[2 * k + 1][2], weight[2 * k + 1][3])};
+    const uint32_t a[4] = {pack(weight[2 * k][0], weight[2 * k][1]), pack(weight[2 * k][2], weight[2 * k][3]),
+                           pack(weight[2 * k + 1][0], weight[2 * k + 1][1]),
+                           pack(weight[2 * k + 1][2], weight[2 * k + 1][3])};
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
       uint32_t b[4];
@@ -142,8 +145,8 @@ __device__ inline void multiply_values(Queries& queries, const float (&weight)[8
   }
 }
 
-__device__ inline void write_output(const Queries& queries, __nv_bfloat16* output, float* log_sum, int first_row,
-                                    int rows) {
+__device__ inline void write_output(const Queries& queries, __nv_bfloat16* output, float* log_sum,
+                                    int first_row, int rows) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {

@@ -143,8 +143,8 @@ void count_shared_access(KernelCounters& counters, const Access& access) {
     const LaneMask part = lanes_at_once == 32 ? all_lanes : ((1u << lanes_at_once) - 1) << first;
     if ((access.lanes & part) == 0) continue;
     counters.shared_requests += 1;
-    const bool is_simple = access.bytes >= 4 && access.bytes <= 16 &&
-                           are_in_different_banks(access, access.lanes & part);
+    const bool is_simple =
+        access.bytes >= 4 && access.bytes <= 16 && are_in_different_banks(access, access.lanes & part);
     counters.shared_wavefronts += is_simple ? 1 : wavefronts(access, access.lanes & part);
   }
 }

@@ -42,8 +42,8 @@ using HostPointers = std::array<std::byte*, warp_lanes>;
 LaneMask access_memory(Warp& warp, const Instruction& instruction, const Access& access, HostPointers& host);
 
 /// The common access: all lanes in a row or all at one place, as `access.pattern` then says, inside one
-/// allocation, aligned. Checks and counts it and gives the host's address of lane 0. Null for any other access,
-/// to which nothing was done; of a generic address the space becomes known.
+/// allocation, aligned. Checks and counts it and gives the host's address of lane 0. Null for any other
+/// access, to which nothing was done; of a generic address the space becomes known.
 std::byte* access_run(Warp& warp, const Instruction& instruction, Access& access);
 
 /// First bytes of the windows of generic addresses. Global addresses are the host's own.

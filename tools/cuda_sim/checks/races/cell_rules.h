@@ -56,8 +56,8 @@ class CellRules {
   CellRules(const Warp& warp, const Parts& parts, bool reads, RuleReporter& reporter)
       : warp_(warp), parts_(parts), reporter_(reporter), reads_(reads) {}
 
-  /// The state of the cells after the access. A scattered access meets the same state again and again: the last
-  /// answer is remembered, where it does not depend on the address.
+  /// The state of the cells after the access. A scattered access meets the same state again and again: the
+  /// last answer is remembered, where it does not depend on the address.
   Cell after(const Cell& before, const AccessPart& part, const CellRun& run) {
     if (known_.is_valid && before == known_.before && part.by.lanes == known_.by.lanes) {
       if (part.by.stamp == known_.by.stamp) return known_.after;
@@ -112,7 +112,7 @@ class CellRules {
   bool reads_;
   Answer known_;
   bool depends_on_address_ = false, depends_on_stamp_ = false;  ///< what is being worked out
-  std::array<uint32_t, 4> settled_{};                           ///< epochs that all of this access comes after; 0: of operations
+  std::array<uint32_t, 4> settled_{};  ///< epochs that all of this access comes after; 0: of operations
 };
 
 }  // namespace tessera::cuda_sim

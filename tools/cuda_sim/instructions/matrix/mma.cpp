@@ -312,17 +312,18 @@ std::optional<std::array<bool, 2>> small_floats_of(const DecodeContext& context)
 // "mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype d, a, b, c". Matrices of bits, of 4 bits and sparse
 // ones are not known.
 void decode_mma(DecodeContext& context) {
-  allow_modifiers(context, {"sync", "aligned", "row", "col", "satfinite", "rn", "m16n8k4", "m16n8k8", "m16n8k16",
-                            "m16n8k32", "m8n8k4", "m8n8k16", "e4m3", "e5m2"});
+  allow_modifiers(context, {"sync", "aligned", "row", "col", "satfinite", "rn", "m16n8k4", "m16n8k8",
+                            "m16n8k16", "m16n8k32", "m8n8k4", "m8n8k16", "e4m3", "e5m2"});
   expect_operands(context, 4);
   const Shape& shape = shape_of(context);
   const auto small = small_floats_of(context);
-  const Type d = context.type(0), a = small ? Type::b8 : context.type(1), b = small ? Type::b8 : context.type(2),
-             c = context.type(small ? 1 : 3);
+  const Type d = context.type(0), a = small ? Type::b8 : context.type(1),
+             b = small ? Type::b8 : context.type(2), c = context.type(small ? 1 : 3);
   if (c != d) context.unknown("types of C and D that differ");
   if (small)
-    set_execute(context, d == Type::f32 && shape.name == "m16n8k32" ? choose_small_floats((*small)[0], (*small)[1])
-                                                                   : nullptr);
+    set_execute(context, d == Type::f32 && shape.name == "m16n8k32"
+                             ? choose_small_floats((*small)[0], (*small)[1])
+                             : nullptr);
   else
     set_execute(context, choose(shape, d, a, b));
   Instruction& result = context.result();

@@ -54,8 +54,7 @@ void load(Warp& warp, const Instruction& instruction) {
   for (size_t i = 0; i < elements; ++i)
     out[i] = instruction.destination[i].is_absent() ? sink.data()
                                                     : warp.values<Register>(instruction.destination[i]);
-  const std::byte* const run =
-      access.lanes == all_lanes ? access_run(warp, instruction, access) : nullptr;
+  const std::byte* const run = access.lanes == all_lanes ? access_run(warp, instruction, access) : nullptr;
   if (run != nullptr) {
     if (access.order == Order::acquire) std::atomic_thread_fence(std::memory_order_acquire);
     for (size_t i = 0; i < elements; ++i) {

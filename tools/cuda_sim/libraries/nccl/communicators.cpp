@@ -73,8 +73,8 @@ bool wait_for_ranks(std::unique_lock<std::mutex>& lock, const char* call, Condit
 }
 
 /// Waits until all ranks have joined, and finds out whether they are threads or processes.
-ncclResult_t enter_team(ncclComm& comm, std::unique_ptr<SharedTeam> joined, int ranks, const std::string& name,
-                        const char* call) {
+ncclResult_t enter_team(ncclComm& comm, std::unique_ptr<SharedTeam> joined, int ranks,
+                        const std::string& name, const char* call) {
   if (joined == nullptr) return ncclInvalidUsage;
   if (!joined->wait_for_all(patience())) {
     report_absent(call);
@@ -142,9 +142,9 @@ ncclResult_t split_processes(const ncclComm& comm, SharedTeam::SplitEntry mine, 
   const size_t index = team.split_counts[rank]++;
   std::vector<SharedTeam::SplitEntry> entries(static_cast<size_t>(team.size));
   if (!team.shared->exchange_split(mine, entries, patience())) {
-    tessera_cuda_sim_report("deadlock", ("ncclCommSplit waits for ranks that do not call it:" +
-                                         team.shared->describe_others())
-                                            .c_str());
+    tessera_cuda_sim_report(
+        "deadlock",
+        ("ncclCommSplit waits for ranks that do not call it:" + team.shared->describe_others()).c_str());
     return ncclSystemError;
   }
   if (mine.color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
@@ -187,14 +187,16 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int 
   return ncclCommInitRankConfig(comm, ranks, id, rank, nullptr);
 }
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
   if (comm == nullptr || ranks < 1 || rank < 0 || rank >= ranks) return ncclInvalidArgument;
   Id given{};
   std::memcpy(&given, &id, sizeof given);
   if (std::memcmp(given.mark, id_mark, sizeof id_mark) != 0) return ncclInvalidArgument;
   std::array<char, 64> file;
   std::snprintf(file.data(), file.size(), "/tessera-cuda-sim-%016llx%016llx",
-                static_cast<unsigned long long>(given.random[0]), static_cast<unsigned long long>(given.random[1]));
+                static_cast<unsigned long long>(given.random[0]),
+                static_cast<unsigned long long>(given.random[1]));
   std::unique_ptr<SharedTeam> joined = SharedTeam::join(file.data(), ranks, rank);
   if (joined == nullptr) return ncclInvalidUsage;
   ncclComm_t made = make(rank);
@@ -236,7 +238,8 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
   if (is_in_group()) return ncclInvalidUsage;
   *made = nullptr;
   const SharedTeam::SplitEntry mine{.color = color, .key = key};
-  return comm->team->shared == nullptr ? split_threads(*comm, mine, made) : split_processes(*comm, mine, made);
+  return comm->team->shared == nullptr ? split_threads(*comm, mine, made)
+                                       : split_processes(*comm, mine, made);
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {

@@ -16,7 +16,8 @@ namespace tessera::cuda_sim::nccl {
 namespace {
 
 constexpr size_t calls_at_once = 256, queue_bytes = 768, splits_at_once = 4;
-constexpr uint64_t data_begin = uint64_t{1} << 40;  ///< of each rank: sparse, so that offsets are never used twice
+constexpr uint64_t data_begin = uint64_t{1}
+                                << 40;  ///< of each rank: sparse, so that offsets are never used twice
 
 struct SharedRank {
   std::atomic<uint32_t> process, has_left, splits;
@@ -139,7 +140,8 @@ bool SharedTeam::is_one_process() const {
 }
 
 void SharedTeam::watch(std::function<void()> on_change) {
-  // The thread owns the file with the team, and may outlive it: the team may be left with the runtime's lock held.
+  // The thread owns the file with the team, and may outlive it: the team may be left with the runtime's lock
+  // held.
   std::thread([file = file_, ranks = ranks_, on_change = std::move(on_change)] {
     uint32_t seen = file->table->changes.load();
     uint64_t gone = 0;
@@ -162,8 +164,8 @@ bool SharedTeam::publish(const SharedCall& call, std::span<const std::byte> data
   for (SharedCall& one : mine.calls) {
     if (one.state.load() != SharedCall::none && one.readers.load() == 0) {
       if (one.bytes != 0)
-        fallocate(file_->descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(one.offset),
-                  static_cast<off_t>(one.bytes));
+        fallocate(file_->descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  static_cast<off_t>(one.offset), static_cast<off_t>(one.bytes));
       one.state.store(SharedCall::none);
     }
     if (free == nullptr && one.state.load() == SharedCall::none) free = &one;
@@ -211,14 +213,16 @@ void SharedTeam::set_read(SharedCall& call) {
   call.readers.fetch_sub(1);
 }
 
-bool SharedTeam::exchange_split(SplitEntry mine, std::span<SplitEntry> all, std::chrono::milliseconds patience) {
+bool SharedTeam::exchange_split(SplitEntry mine, std::span<SplitEntry> all,
+                                std::chrono::milliseconds patience) {
   SharedRank* const ranks = file_->table->ranks;
   const uint32_t number = splits_++;
   ranks[rank_].entries[number % splits_at_once] = mine;
   ranks[rank_].splits.store(number + 1);
   announce();
   const auto have_all = [&] {
-    return std::all_of(ranks, ranks + ranks_, [&](const SharedRank& one) { return one.splits.load() > number; });
+    return std::all_of(ranks, ranks + ranks_,
+                       [&](const SharedRank& one) { return one.splits.load() > number; });
   };
   const auto is_over = [&] {
     if (have_all()) return true;

@@ -1,5 +1,5 @@
-// What ranks that are processes share: a file in memory, named by the communicator's id and without a name once all
-// have joined.
+// What ranks that are processes share: a file in memory, named by the communicator's id and without a name
+// once all have joined.
 #pragma once
 
 #include <array>
@@ -14,7 +14,8 @@
 
 namespace tessera::cuda_sim::nccl {
 
-/// A call as the processes of other ranks see it. Its own rank writes it, and takes it back once all have read it.
+/// A call as the processes of other ranks see it. Its own rank writes it, and takes it back once all have
+/// read it.
 struct SharedCall {
   enum State : uint32_t { none, stands, refused };
   std::atomic<uint32_t> state;    ///< refused: its rank could not carry it out
@@ -25,11 +26,12 @@ struct SharedCall {
   uint64_t offset, bytes;  ///< of its data in the file
 };
 
-/// All ranks of a team in one file. Zeros are its initial state, so that whoever opens it first need not write it.
+/// All ranks of a team in one file. Zeros are its initial state, so that whoever opens it first need not
+/// write it.
 class SharedTeam {
  public:
-  /// Opens the file `name` as `rank` of `ranks`. Null where the host has no shared memory, or where the rank has
-  /// joined before.
+  /// Opens the file `name` as `rank` of `ranks`. Null where the host has no shared memory, or where the rank
+  /// has joined before.
   static std::unique_ptr<SharedTeam> join(const std::string& name, int ranks, int rank);
   ~SharedTeam();
   SharedTeam(const SharedTeam&) = delete;
@@ -39,10 +41,12 @@ class SharedTeam {
   /// False: some have not joined in that time.
   bool wait_for_all(std::chrono::milliseconds patience);
   bool is_one_process() const;
-  /// Calls `on_change` in a thread of its own when another rank did something or ended, until the team is left.
+  /// Calls `on_change` in a thread of its own when another rank did something or ended, until the team is
+  /// left.
   void watch(std::function<void()> on_change);
 
-  /// Shows a call; `data` is what others read of it. False: too many calls are not read yet, or memory is short.
+  /// Shows a call; `data` is what others read of it. False: too many calls are not read yet, or memory is
+  /// short.
   bool publish(const SharedCall& call, std::span<const std::byte> data, uint32_t readers);
   /// The call of `rank` that `is_wanted` describes; null where it is not there.
   SharedCall* find(int rank, const std::function<bool(const SharedCall&)>& is_wanted) const;

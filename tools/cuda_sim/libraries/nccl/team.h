@@ -61,7 +61,7 @@ struct Call {
 struct Team {
   explicit Team(int ranks);
   int size;
-  std::unique_ptr<SharedTeam> shared;              ///< null: the ranks are threads of this process
+  std::unique_ptr<SharedTeam> shared;               ///< null: the ranks are threads of this process
   std::vector<std::shared_ptr<Call>> unfinished{};  ///< of this process's rank, where it is set
   int joined = 0, left = 0;
   bool is_aborted = false;
