@@ -80,19 +80,20 @@ ncclResult_t enter_team(ncclComm& comm, std::unique_ptr<SharedTeam> joined, int 
     report_absent(call);
     return ncclSystemError;
   }
-  const std::lock_guard lock(teams_mutex());
   std::shared_ptr<Team> team;
   if (joined->is_one_process()) {
+    const std::lock_guard lock(teams_mutex());
     std::shared_ptr<Team>& known = teams()[joined->name()];
     if (!known) known = std::make_shared<Team>(ranks);
     team = known;
+    team->name = name;
     if (++team->joined == ranks) teams().erase(joined->name());
   } else {
     team = std::make_shared<Team>(ranks);
     team->shared = std::move(joined);
     team->shared->watch(tessera_cuda_sim_announce);
+    team->name = name;
   }
-  team->name = name;
   enter(comm, std::move(team));
   return ncclSuccess;
 }
@@ -131,8 +132,10 @@ ncclResult_t split_threads(const ncclComm& comm, SharedTeam::SplitEntry mine, nc
     sub_team->joined = size;
     sub_team->name = team.name + ", colour " + std::to_string(mine.color);
   }
+  const std::shared_ptr<Team> own_team = sub_team;
+  lock.unlock();
   *made = make(place);
-  enter(**made, sub_team);
+  enter(**made, own_team);
   return ncclSuccess;
 }
 
