@@ -118,6 +118,8 @@ const Element of_tf32{
     4, [](uint64_t x) { return double{std::bit_cast<float>(static_cast<uint32_t>(x) & 0xffffe000u)}; }};
 const Element of_f32{4, [](uint64_t x) { return double{std::bit_cast<float>(static_cast<uint32_t>(x))}; }};
 const Element of_f64{8, [](uint64_t x) { return std::bit_cast<double>(x); }};
+const Element of_e4m3{1, [](uint64_t x) { return value_of(e4m3, static_cast<uint32_t>(x)); }};
+const Element of_e5m2{1, [](uint64_t x) { return value_of(e5m2, static_cast<uint32_t>(x)); }};
 const Element of_s8{1, [](uint64_t x) { return static_cast<double>(static_cast<int8_t>(x)); }};
 const Element of_u8{1, [](uint64_t x) { return static_cast<double>(static_cast<uint8_t>(x)); }};
 const Element of_s32{4, [](uint64_t x) { return static_cast<double>(static_cast<int32_t>(x)); }};
@@ -126,6 +128,8 @@ const Element of_s32{4, [](uint64_t x) { return static_cast<double>(static_cast<
 uint64_t code_of(const Element& element, int value) {
   if (&element == &of_f16) return round_to(f16, value);
   if (&element == &of_bf16) return round_to(bf16, value);
+  if (&element == &of_e4m3) return round_to(e4m3, value);
+  if (&element == &of_e5m2) return round_to(e5m2, value);
   if (&element == &of_tf32)
     return std::bit_cast<uint32_t>(static_cast<float>(value)) | 0x1fff;  // low bits are ignored
   if (&element == &of_f32) return std::bit_cast<uint32_t>(static_cast<float>(value));
@@ -229,6 +233,11 @@ TEST_CASE("instructions: mma.sync of every shape and type") {
         b_m16n8k32_byte, c_m16n8);
   check(mma + "m16n8k32.row.col.satfinite.s32.u8.u8.s32", 16, 32, of_u8, of_u8, of_s32, a_m16n8k32_byte,
         b_m16n8k32_byte, c_m16n8);
+  for (const auto& [a, b, types] :
+       {std::tuple(&of_e4m3, &of_e4m3, "e4m3.e4m3"), std::tuple(&of_e4m3, &of_e5m2, "e4m3.e5m2"),
+        std::tuple(&of_e5m2, &of_e4m3, "e5m2.e4m3"), std::tuple(&of_e5m2, &of_e5m2, "e5m2.e5m2")})
+    check(mma + "m16n8k32.row.col.f32." + types + ".f32", 16, 32, *a, *b, of_f32, a_m16n8k32_byte,
+          b_m16n8k32_byte, c_m16n8);
 }
 
 TEST_CASE("instructions: ldmatrix distributes rows of 16 bytes") {

@@ -86,7 +86,7 @@ TEST_CASE("instructions: ld and st of vectors, in a run and scattered") {
     check(4, "ld.acquire.cta.u32 %r1, [%l2]; st.release.gpu.u32 [%l3], %r1;");
     check(4,
           "ld.global.u32 %r1, [%l2+0]; st.global.u32 [%l3], %r1; prefetch.global.L2 [%l2]; prefetchu.L1 "
-          "[%l2];");
+          "[%l2]; applypriority.global.L2::evict_normal [%l2], 128;");
   }
 }
 

@@ -152,9 +152,12 @@ done:
 
 TEST_CASE("instructions: hints do nothing, trap ends the kernel") {
   CHECK(warp("    nanosleep.u32 20; griddepcontrol.wait; griddepcontrol.launch_dependents; pmevent 7; "
-             "mov.u32 %r2, 3;",
+             "setmaxnreg.inc.sync.aligned.u32 64; mov.u32 %r2, 3;",
              squares())[0] == 3);
-  Card card;
-  CHECK_THROWS_WITH_AS(warp(card, "    mov.u32 %r2, 1; setp.eq.u32 %p1, %r0, 7; @%p1 trap;", squares()),
-                       doctest::Contains("trap"), KernelFault);
+  for (const std::string end : {"trap", "brkpt"}) {
+    Card card;
+    CHECK_THROWS_WITH_AS(
+        warp(card, "    mov.u32 %r2, 1; setp.eq.u32 %p1, %r0, 7; @%p1 " + end + ";", squares()),
+        doctest::Contains("thread 7"), KernelFault);
+  }
 }

@@ -1,9 +1,13 @@
-// CUB's scan, sort and reduce: code that is not ours, with warps that wait for one another across blocks.
+// CUB's scan, sort, reduce, select and segmented sort: code that is not ours, with warps that wait for one
+// another across blocks.
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_reduce.cuh>
 #include <cub/device/device_scan.cuh>
+#include <cub/device/device_segmented_radix_sort.cuh>
+#include <cub/device/device_select.cuh>
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 #include <vector>
 
@@ -79,6 +83,45 @@ TEST_CASE("cub reduce") {
   double sum = 0;
   for (const float x : w.host) sum += x;
   CHECK_EQ(w.get(1)[0], static_cast<float>(sum));
+  CHECK(device_check::none());
+}
+
+struct IsPositive {
+  __host__ __device__ bool operator()(float x) const { return x > 0; }
+};
+
+TEST_CASE("cub select") {
+  World w;
+  int* count = nullptr;
+  REQUIRE_OK(cudaMalloc(&count, sizeof(int)));
+  with_memory([&](void* memory, size_t& bytes) {
+    return cub::DeviceSelect::If(memory, bytes, w.in, w.out, count, n, IsPositive{});
+  });
+  std::vector<float> expected;
+  std::copy_if(w.host.begin(), w.host.end(), std::back_inserter(expected), IsPositive{});
+  int selected = 0;
+  CHECK_OK(cudaMemcpy(&selected, count, sizeof selected, cudaMemcpyDeviceToHost));
+  CHECK_EQ(selected, static_cast<int>(expected.size()));
+  CHECK(w.get(static_cast<int>(expected.size())) == expected);
+  CHECK_OK(cudaFree(count));
+  CHECK(device_check::none());
+}
+
+TEST_CASE("cub sort of segments, one of them empty") {
+  World w;
+  const std::vector<int> ends = {0, 3, 3, 5000, 5001, n};
+  int* offsets = nullptr;
+  REQUIRE_OK(cudaMalloc(&offsets, ends.size() * sizeof(int)));
+  REQUIRE_OK(cudaMemcpy(offsets, ends.data(), ends.size() * sizeof(int), cudaMemcpyHostToDevice));
+  const int segments = static_cast<int>(ends.size()) - 1;
+  with_memory([&](void* memory, size_t& bytes) {
+    return cub::DeviceSegmentedRadixSort::SortKeys(memory, bytes, w.in, w.out, n, segments, offsets,
+                                                   offsets + 1);
+  });
+  std::vector<float> expected = w.host;
+  for (int i = 0; i < segments; ++i) std::sort(expected.begin() + ends[i], expected.begin() + ends[i + 1]);
+  CHECK(w.get(n) == expected);
+  CHECK_OK(cudaFree(offsets));
   CHECK(device_check::none());
 }
 

@@ -3,7 +3,9 @@
 #include <cuda_runtime.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <thread>
 
 namespace {
 
@@ -42,6 +44,25 @@ int use_two_devices() {
   return 0;
 }
 
+/// Ends with work that nothing has waited for, on two devices by a thread each: two streams that write one
+/// block, which is never freed.
+int exit_early() {
+  const auto use = [](int device) {
+    int* block = nullptr;
+    cudaStream_t streams[2];
+    cudaSetDevice(device);
+    cudaMalloc(&block, 128);
+    for (cudaStream_t& stream : streams) {
+      cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+      store<<<1, 32, 0, stream>>>(block, device);
+    }
+  };
+  std::thread first(use, 0), second(use, 1);
+  first.join();
+  second.join();
+  std::exit(0);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -51,6 +72,7 @@ int main(int argc, char** argv) {
     std::printf("two devices: %d\n", failed);
     return failed;
   }
+  if (std::strcmp(action, "exit") == 0) return exit_early();
   int count = -1;
   const cudaError_t error = cudaGetDeviceCount(&count);
   cudaDeviceProp properties{};

@@ -31,6 +31,18 @@ expect 2 "TESSERA_CUDA_SIM_ODER is no setting" clean TESSERA_CUDA_SIM_ODER=lazy
 expect 0 "leak: 1 allocations with 128 bytes were not freed on device 0" leak
 expect 7 "1 findings" leak TESSERA_CUDA_SIM_EXIT_CODE=7
 expect 0 "cudaSuccess" leak TESSERA_CUDA_SIM_EXIT_CODE=7 TESSERA_CUDA_SIM_CHECKS=all,-leak
+# Work that is left at the exit still runs and is checked; the report has a line or two for each finding.
+for order in eager lazy random; do
+  for pattern in "stream-race: write of 4 bytes" "were not freed on device 0" "were not freed on device 1" \
+    "4 streams were not destroyed" "findings$"; do
+    expect 7 "$pattern" exit TESSERA_CUDA_SIM_DEVICES=2 TESSERA_CUDA_SIM_EXIT_CODE=7 "TESSERA_CUDA_SIM_ORDER=$order"
+  done
+  lines=$(env TESSERA_CUDA_SIM_DEVICES=2 "TESSERA_CUDA_SIM_ORDER=$order" "$program" exit 2>&1 | wc -l)
+  if ((lines > 8)); then
+    printf 'the report at the exit has %s lines\n' "$lines"
+    failed=1
+  fi
+done
 expect 0 "store" clean TESSERA_CUDA_SIM_COUNTERS=1
 counts=$(mktemp -d)
 expect 0 "cudaSuccess" clean TESSERA_CUDA_SIM_COUNTERS="$counts/counts.jsonl"

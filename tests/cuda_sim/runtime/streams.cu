@@ -1,5 +1,7 @@
 // Streams and events: what is ordered is right in every order of execution, what is not is found in every
 // one.
+#include <thread>
+
 #include "tests/cuda_sim/device_check.h"
 
 namespace {
@@ -166,6 +168,24 @@ TEST_CASE("pinned memory freed while a copy uses it is found") {
   CHECK_OK(cudaFreeHost(pinned));
   if (!is_done && tessera_cuda_sim_findings() != 0) CHECK(device_check::only("use-after-free"));
   CHECK_OK(cudaFree(device));
+}
+
+/// Two writes of one block; the second one by a thread of its own, in its default stream.
+void write_twice(cudaStream_t first) {
+  World w;
+  fill<<<4, 256, 0, first>>>(w.x, 1, n);
+  std::thread([&] {
+    fill<<<4, 256, 0, cudaStreamPerThread>>>(w.x, 2, n);
+    CHECK_OK(cudaStreamSynchronize(cudaStreamPerThread));
+  }).join();
+  CHECK_OK(cudaDeviceSynchronize());
+}
+
+TEST_CASE("each thread has a default stream of its own, in order with the legacy one") {
+  write_twice(nullptr);
+  CHECK(device_check::none());
+  write_twice(cudaStreamPerThread);
+  CHECK(device_check::only("stream-race"));
 }
 
 TEST_CASE("polling an event or a stream ends") {

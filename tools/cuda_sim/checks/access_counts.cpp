@@ -49,9 +49,10 @@ uint64_t ascending_sectors(const Access& access) {
   return sectors;
 }
 
+constexpr uint32_t banks = 32, bank_bytes = 4 * banks;
+
 /// The most words of one bank that `lanes` need.
 uint32_t wavefronts(const Access& access, LaneMask lanes) {
-  constexpr uint32_t banks = 32;
   std::array<uint64_t, banks> word_in;  // the first one; filled where `used` says so
   uint32_t used = 0;
   bool has_conflict = false;
@@ -79,6 +80,16 @@ uint32_t wavefronts(const Access& access, LaneMask lanes) {
     in_bank[word % banks] += words.count - before;
   });
   return *std::max_element(in_bank.begin(), in_bank.end());
+}
+
+/// Whether `lanes` use parts of the banks that differ, each part as wide as an access: no conflict then.
+bool are_in_different_banks(const Access& access, LaneMask lanes) {
+  const auto shift = static_cast<uint32_t>(std::countr_zero(access.bytes));
+  const uint32_t parts = bank_bytes / access.bytes;
+  uint32_t used = 0;
+  for (LaneMask left = lanes; left != 0; left &= left - 1)
+    used |= 1u << (access.address[static_cast<size_t>(std::countr_zero(left))] >> shift & (parts - 1));
+  return std::popcount(used) == std::popcount(lanes);
 }
 
 }  // namespace
@@ -132,7 +143,9 @@ void count_shared_access(KernelCounters& counters, const Access& access) {
     const LaneMask part = lanes_at_once == 32 ? all_lanes : ((1u << lanes_at_once) - 1) << first;
     if ((access.lanes & part) == 0) continue;
     counters.shared_requests += 1;
-    counters.shared_wavefronts += wavefronts(access, access.lanes & part);
+    const bool is_simple =
+        access.bytes >= 4 && access.bytes <= 16 && are_in_different_banks(access, access.lanes & part);
+    counters.shared_wavefronts += is_simple ? 1 : wavefronts(access, access.lanes & part);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "tools/cuda_sim/checks/operation_order.h"
 #include "tools/cuda_sim/machine/access.h"
@@ -14,6 +15,7 @@ namespace tessera::cuda_sim {
 
 class Warp;
 class Block;
+struct PendingCopy;
 class ThreadOrder;
 class Findings;
 class LaunchOrder;
@@ -56,11 +58,10 @@ class SharedShadow {
   void reset(uint32_t bytes);
   /// The block's part in the race check, of global memory too.
   ThreadOrder& order();
+  /// What an access that `begins_copy` writes nothing may touch until `copies_done`.
   void access(Warp& warp, const Instruction& instruction, const Access& access);
-  /// cp.async was issued for [offset, offset + bytes) of shared memory, which `access` saw as a write;
-  /// nothing may touch it until `copy_done`, which counts as a write by `lane`.
-  void copy_issued(Warp& warp, const Instruction& instruction, int lane, uint32_t offset, uint32_t bytes);
-  void copy_done(Warp& warp, const Instruction& instruction, int lane, uint32_t offset, uint32_t bytes);
+  /// Copies by cp.async have ended, each of which counts as a write by its lane.
+  void copies_done(Warp& warp, std::span<const PendingCopy> copies);
 
  private:
   struct State;

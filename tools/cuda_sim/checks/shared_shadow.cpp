@@ -27,7 +27,7 @@ struct SharedShadow::State {
   template <class Next>
   void update(uint64_t address, uint32_t bytes, Next next);
   /// The rules applied to one part of an access.
-  void apply(CellRules& rules, const AccessPart& part);
+  void apply(CellRules& rules, const AccessPart& part, bool begins_copy);
   CellRules::Parts context();
 
   Findings& findings;
@@ -114,9 +114,12 @@ CellRules::Parts SharedShadow::State::context() {
           .operation = generation};
 }
 
-void SharedShadow::State::apply(CellRules& rules, const AccessPart& part) {
-  update(part.address, part.bytes,
-         [&](const Cell& cell, const CellRun& run) { return rules.after(cell, part, run); });
+void SharedShadow::State::apply(CellRules& rules, const AccessPart& part, bool begins_copy) {
+  update(part.address, part.bytes, [&](const Cell& cell, const CellRun& run) {
+    Cell after = rules.after(cell, part, run);
+    if (begins_copy) after.write.bits |= Stamp::set_bit;
+    return after;
+  });
 }
 
 void SharedShadow::access(Warp& warp, const Instruction& instruction, const Access& access) {
@@ -135,34 +138,25 @@ void SharedShadow::access(Warp& warp, const Instruction& instruction, const Acce
       reporter.same_bytes(part);
       part.by = last_lane(part, access.bytes);
     }
-    state.apply(rules, part);
+    state.apply(rules, part, access.begins_copy);
   }
   if (state.releases != nullptr) order_after(*state.releases, state.order, warp, access, kind, true);
 }
 
-void SharedShadow::copy_issued(Warp& warp, const Instruction&, int, uint32_t offset, uint32_t bytes) {
+void SharedShadow::copies_done(Warp& warp, std::span<const PendingCopy> copies) {
   State& state = *state_;
-  if (!state.is_on()) return;
+  if (!state.is_on() || copies.empty()) return;
   state.begin(warp.block());
-  state.update(uint64_t{shared_begin} + offset, bytes, [](const Cell& cell, const CellRun&) {
-    Cell after = cell;
-    after.write.bits |= Stamp::set_bit;
-    return after;
-  });
-}
-
-void SharedShadow::copy_done(Warp& warp, const Instruction&, int lane, uint32_t offset, uint32_t bytes) {
-  State& state = *state_;
-  if (!state.is_on()) return;
-  state.begin(warp.block());
-  const uint64_t address = uint64_t{shared_begin} + offset;
-  const Cell written = {.write_operation = OperationMark::of(state.generation, false),
-                        .write = Stamp::of_lane(state.order.shared_epoch(warp, state.epochs),
-                                                static_cast<uint32_t>(std::countr_zero(bytes)),
-                                                static_cast<uint32_t>(lane), address),
-                        .access_operation = {},
-                        .access = {}};
-  state.update(address, bytes, [&](const Cell&, const CellRun&) { return written; });
+  const uint32_t epoch = state.order.shared_epoch(warp, state.epochs);
+  for (const PendingCopy& copy : copies) {
+    const uint64_t address = uint64_t{shared_begin} + copy.to;
+    const Cell written = {.write_operation = OperationMark::of(state.generation, false),
+                          .write = Stamp::of_lane(epoch, static_cast<uint32_t>(std::countr_zero(copy.bytes)),
+                                                  copy.lane, address),
+                          .access_operation = {},
+                          .access = {}};
+    fill_cells(state.cells.data() + copy.to / state.cell_bytes, copy.bytes / state.cell_bytes, written);
+  }
 }
 
 }  // namespace tessera::cuda_sim

@@ -1,4 +1,5 @@
-// All opcodes.
+#include "tools/cuda_sim/instructions/opcode_table.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -38,8 +39,13 @@ std::vector<OpcodeRow> all_rows() {
 
 }  // namespace
 
-const OpcodeRow* find_opcode(std::string_view opcode) {
+std::span<const OpcodeRow> opcode_rows() {
   static const std::vector<OpcodeRow> rows = all_rows();
+  return rows;
+}
+
+const OpcodeRow* find_opcode(std::string_view opcode) {
+  const std::span<const OpcodeRow> rows = opcode_rows();
   const auto found =
       std::lower_bound(rows.begin(), rows.end(), opcode,
                        [](const OpcodeRow& row, std::string_view name) { return row.opcode < name; });

@@ -70,8 +70,10 @@ class SpaceAccess {
         instruction_(instruction),
         access_(access) {}
 
-  /// The common case, global memory: all lanes in a row or at one place, inside one allocation. Else 0.
-  LaneMask go_straight(HostPointers& host);
+  /// The common case of each: all lanes in a row or at one place, in one range of memory, aligned. Else null.
+  std::byte* run_of_global();
+  std::byte* run_of_shared();
+  std::byte* run_of_parameter();
   LaneMask global(HostPointers& host);
   LaneMask shared(HostPointers& host);
   LaneMask local(HostPointers& host);
@@ -200,23 +202,40 @@ void SpaceAccess::count_atomics(LaneMask lanes) {
   if (access_.is_atomic) block_.counters().atomics += static_cast<uint64_t>(std::popcount(lanes));
 }
 
-LaneMask SpaceAccess::go_straight(HostPointers& host) {
+std::byte* SpaceAccess::run_of_global() {
   const uint64_t first = access_.address[0], last = access_.address[warp_lanes - 1] + access_.bytes;
-  if (access_.pattern == AccessPattern::scattered || (first & (access_.bytes - 1)) != 0) return 0;
+  if ((first & (access_.bytes - 1)) != 0) return nullptr;
   const Warp::LiveRange& range = allocation_around(warp_, first, instruction_);
-  if (first - range.begin >= range.end - range.begin || last > range.end) return 0;
+  if (first - range.begin >= range.end - range.begin || last > range.end) return nullptr;
   if (device_.settings().counts) {
     count_global_access(block_.counters(), access_);
     count_atomics(all_lanes);
   }
   device_.shadow().access(warp_, instruction_, access_);
-  for (size_t lane = 0; lane < warp_lanes; ++lane)
-    host[lane] = reinterpret_cast<std::byte*>(access_.address[lane]);
-  return all_lanes;
+  return reinterpret_cast<std::byte*>(first);
+}
+
+std::byte* SpaceAccess::run_of_shared() {
+  const std::span<std::byte> memory = block_.shared_memory();
+  const uint64_t first = access_.address[0], last = access_.address[warp_lanes - 1] + access_.bytes;
+  if ((first & (access_.bytes - 1)) != 0) return nullptr;
+  if (first < shared_begin || last > shared_begin + memory.size()) return nullptr;
+  if (device_.settings().counts) {
+    count_shared_access(block_.counters(), access_);
+    count_atomics(all_lanes);
+  }
+  block_.shared_shadow().access(warp_, instruction_, access_);
+  return memory.data() + (first - shared_begin);
+}
+
+std::byte* SpaceAccess::run_of_parameter() {
+  const std::span<const std::byte> memory = block_.parameters();
+  const uint64_t first = access_.address[0], last = access_.address[warp_lanes - 1] + access_.bytes;
+  if (access_.is_write || (first & (access_.bytes - 1)) != 0 || last > memory.size()) return nullptr;
+  return const_cast<std::byte*>(memory.data()) + first;  // only read
 }
 
 LaneMask SpaceAccess::global(HostPointers& host) {
-  if (const LaneMask all = go_straight(host)) return all;
   const LaneMask lanes = allocated(aligned(access_.lanes));
   if (lanes == 0) return 0;
   Access storage;
@@ -268,7 +287,7 @@ LaneMask SpaceAccess::parameter(HostPointers& host) {
 
 LaneMask in_space(Warp& warp, const Instruction& instruction, const Access& access, Space space,
                   HostPointers& host) {
-  access.pattern = pattern_of(access);
+  if (access.pattern == AccessPattern::unknown) access.pattern = pattern_of(access);
   SpaceAccess one(warp, instruction, access);
   switch (space) {
     case Space::shared:
@@ -283,6 +302,18 @@ LaneMask in_space(Warp& warp, const Instruction& instruction, const Access& acce
 }
 
 }  // namespace
+
+std::byte* access_run(Warp& warp, const Instruction& instruction, Access& access) {
+  access.pattern = pattern_of(access);
+  if (access.pattern == AccessPattern::scattered || access.space == Space::local) return nullptr;
+  if (access.space == Space::generic) {
+    if (resolve(access.address[0]).first != Space::global) return nullptr;
+    access.space = Space::global;
+  }
+  SpaceAccess one(warp, instruction, access);
+  if (access.space == Space::shared) return one.run_of_shared();
+  return access.space == Space::parameter ? one.run_of_parameter() : one.run_of_global();
+}
 
 LaneMask access_memory(Warp& warp, const Instruction& instruction, const Access& access, HostPointers& host) {
   if (access.lanes == 0) {
@@ -301,6 +332,7 @@ LaneMask access_memory(Warp& warp, const Instruction& instruction, const Access&
       Access one = access;
       one.space = space;
       one.lanes = 0;
+      one.pattern = AccessPattern::unknown;
       for_lanes(left, [&](size_t lane) {
         const auto [lane_space, offset] = resolve(access.address[lane]);
         if (lane_space != space) return;

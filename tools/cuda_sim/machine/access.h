@@ -14,6 +14,7 @@ class Warp;
 
 /// How the addresses of a warp's access lie.
 enum class AccessPattern : uint8_t {
+  unknown,
   contiguous,  ///< all 32 lanes, one behind the other
   broadcast,   ///< all 32 lanes at one address
   scattered,
@@ -24,12 +25,13 @@ struct Access {
   Space space = Space::generic;
   bool is_read = false, is_write = false;  ///< both for an atomic
   bool is_atomic = false;
+  bool begins_copy = false;  ///< of cp.async: the bytes are in flight until `SharedShadow::copies_done`
   Order order = Order::plain;
   Scope scope = Scope::gpu;
   uint32_t bytes = 0;  ///< of a lane
   LaneMask lanes = 0;
-  std::array<uint64_t, warp_lanes> address{};
-  mutable AccessPattern pattern = AccessPattern::scattered;  ///< found by access_memory
+  std::array<uint64_t, warp_lanes> address;                ///< of the active lanes
+  mutable AccessPattern pattern = AccessPattern::unknown;  ///< found where memory is accessed
 };
 
 using HostPointers = std::array<std::byte*, warp_lanes>;
@@ -38,6 +40,11 @@ using HostPointers = std::array<std::byte*, warp_lanes>;
 /// conflicts, and gives the host's address of each lane. Lanes that must not go on are absent from the result
 /// and have null; what a read of them gives is all ones (a NaN).
 LaneMask access_memory(Warp& warp, const Instruction& instruction, const Access& access, HostPointers& host);
+
+/// The common access: all lanes in a row or all at one place, as `access.pattern` then says, inside one
+/// allocation, aligned. Checks and counts it and gives the host's address of lane 0. Null for any other
+/// access, to which nothing was done; of a generic address the space becomes known.
+std::byte* access_run(Warp& warp, const Instruction& instruction, Access& access);
 
 /// First bytes of the windows of generic addresses. Global addresses are the host's own.
 inline constexpr uint64_t shared_window = 0x0000'0100'0000'0000u, local_window = 0x0000'0200'0000'0000u,

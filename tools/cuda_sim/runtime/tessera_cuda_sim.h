@@ -42,15 +42,26 @@ int tessera_cuda_sim_operation(const char* name, void* stream, const tessera_cud
                                size_t count, void (*run)(void* data), void (*release)(void* data),
                                void* data);
 
-/* An operation that waits for partners on other streams, such as a collective's. `run(data, operation)`
-   returns 1 when it has ended, 0 where it must wait. `partners` gives the operations that it needs, at most
-   `most` of them, returns their number, and sets *missing where one is not issued yet. `*number` becomes the
-   operation's number before any other thread runs; both callbacks are called under the runtime's lock.
-   Returns a cudaError_t (a stream that captures, a lost device). */
+/* What an operation does that waits for partners. All but `release` are called under the runtime's lock. */
+typedef struct {
+  /* Returns 1 when it has ended, 0 where it must wait. */
+  int (*run)(void* data, uint32_t operation);
+  /* Gives the operations that it needs, at most `most` of them, returns their number, and sets *missing where
+     one is not issued yet. */
+  size_t (*partners)(void* data, uint32_t* operations, size_t most, int* missing);
+  /* Null where all partners are threads of this process. Else it writes at most `bytes` of text about those
+     in other processes, for the report of a deadlock, and returns their number. */
+  size_t (*explain)(void* data, char* text, size_t bytes);
+  void (*release)(void* data);
+} tessera_cuda_sim_callbacks;
+
+/* An operation that waits for partners on other streams, such as a collective's. `*number` becomes the
+   operation's number before any other thread runs. Returns a cudaError_t (a stream that captures, a lost
+   device). */
 int tessera_cuda_sim_meeting(const char* name, void* stream, uint32_t* number,
-                             int (*run)(void* data, uint32_t operation),
-                             size_t (*partners)(void* data, uint32_t* operations, size_t most, int* missing),
-                             void (*release)(void* data), void* data);
+                             const tessera_cuda_sim_callbacks* callbacks, void* data);
+/* Milliseconds without progress, after which a wait for other ranks is a deadlock. */
+uint64_t tessera_cuda_sim_patience(void);
 /* A meeting's operation reads or writes device memory. 0: the range is not in a live allocation; a finding
    says so. */
 int tessera_cuda_sim_access(uint32_t operation, const void* pointer, size_t bytes, int writes,

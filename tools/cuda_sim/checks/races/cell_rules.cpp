@@ -93,7 +93,10 @@ void CellRules::check_write(const Cell& before, const AccessPart& part, const Ce
     reporter_.in_flight(part, run);
     return;
   }
-  if (before.write == part.by.stamp && before.write.layout() <= Stamp::bytes_16) return;
+  if (before.write == part.by.stamp && before.write.layout() <= Stamp::bytes_16) {
+    depends_on_stamp_ = true;
+    return;
+  }
   if (const auto address = first_unordered(write, part, run)) reporter_.race(part, *address, write);
 }
 
@@ -109,7 +112,11 @@ void CellRules::check_accesses(const Cell& before, const AccessPart& part, const
   if (writes && mark.is_several()) check_operations(mark, false, part, run);
   if (!before.access.is_set()) {
     const SetEntry read{.stamp = before.access, .lanes = 0, .kind = AccessKind::plain_read};
-    if (!writes || (before.access == part.by.stamp && before.access.layout() <= Stamp::bytes_16)) return;
+    if (!writes) return;
+    if (before.access == part.by.stamp && before.access.layout() <= Stamp::bytes_16) {
+      depends_on_stamp_ = true;
+      return;
+    }
     if (const auto address = first_unordered(read, part, run)) reporter_.race(part, *address, read);
     return;
   }
@@ -149,6 +156,7 @@ std::optional<uint64_t> CellRules::find_unordered(const SetEntry& earlier, const
   if (is_settled || (same_warp && earlier.stamp.layout() == Stamp::whole_warp)) return std::nullopt;
   const bool by_release = parts_.launch != nullptr && parts_.launch->has_acquired(parts_.block.releases);
   if (!same_warp && !by_release) return run.address;
+  depends_on_address_ = true;
   for (uint64_t address = run.address; address < run.address + run.bytes; address += run.cell_bytes) {
     const LaneMask before = earlier.lanes_at(address), now = part.by.lanes_at(address);
     if (same_warp && (now & ~lanes_after(warp_, before, epoch.tick)) == 0) continue;
@@ -240,6 +248,7 @@ uint32_t CellRules::add(uint32_t set, const SetEntry& entry) {
 Stamp CellRules::added(const Cell& before, const AccessPart& part, const CellRun& run) {
   SetEntry now = part.by;
   // Atomics of a warp's lanes at one place are one entry, however they come.
+  if (!is_plain(now.kind)) depends_on_address_ = true;
   if (!is_plain(now.kind) && now.lanes == 0 && part.bytes == 1u << now.stamp.layout())
     now = {.stamp = Stamp::of(now.stamp.epoch(), Stamp::every_lane, 0),
            .lanes = now.stamp.lanes(part.address),
@@ -260,7 +269,25 @@ bool CellRules::is_read_by_all(const Cell& cell) const {
          !cell.write_operation.is_none() && !is_current(cell.write_operation);
 }
 
-Cell CellRules::after(const Cell& before, const AccessPart& part, const CellRun& run) {
+Cell CellRules::find_after(const Cell& before, const AccessPart& part, const CellRun& run) {
+  depends_on_address_ = depends_on_stamp_ = false;
+  const Cell after = work_out(before, part, run);
+  known_ = {.is_valid = !depends_on_address_,
+            .follows = Follows::nothing,
+            .before = before,
+            .after = after,
+            .by = part.by};
+  if (depends_on_stamp_ || part.by.lanes != 0) return after;
+  if (part.by.kind == AccessKind::plain_write) {
+    known_.follows = Follows::write;
+  } else if (part.by.kind == AccessKind::plain_read &&
+             (before.access_operation.is_none() || !is_current(before.access_operation))) {
+    known_.follows = Follows::access;
+  }
+  return after;
+}
+
+Cell CellRules::work_out(const Cell& before, const AccessPart& part, const CellRun& run) {
   const AccessKind kind = part.by.kind;
   check_write(before, part, run);
   if (kind == AccessKind::plain_read) {

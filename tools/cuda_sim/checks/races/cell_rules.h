@@ -56,8 +56,19 @@ class CellRules {
   CellRules(const Warp& warp, const Parts& parts, bool reads, RuleReporter& reporter)
       : warp_(warp), parts_(parts), reporter_(reporter), reads_(reads) {}
 
-  /// The state of the cells after the access.
-  Cell after(const Cell& before, const AccessPart& part, const CellRun& run);
+  /// The state of the cells after the access. A scattered access meets the same state again and again: the
+  /// last answer is remembered, where it does not depend on the address.
+  Cell after(const Cell& before, const AccessPart& part, const CellRun& run) {
+    if (known_.is_valid && before == known_.before && part.by.lanes == known_.by.lanes) {
+      if (part.by.stamp == known_.by.stamp) return known_.after;
+      if (known_.follows != Follows::nothing) {
+        Cell after = known_.after;
+        (known_.follows == Follows::write ? after.write : after.access) = part.by.stamp;
+        return after;
+      }
+    }
+    return find_after(before, part, run);
+  }
 
   /// Whether a plain read leaves the cell as it is, now and as long as nothing writes it in this operation.
   bool is_read_by_all(const Cell& cell) const;
@@ -71,6 +82,16 @@ class CellRules {
   }
 
  private:
+  /// What of the answer is the access's own stamp, whichever that is.
+  enum class Follows : uint8_t { nothing, write, access };
+  struct Answer {
+    bool is_valid = false;
+    Follows follows = Follows::nothing;
+    Cell before, after;
+    SetEntry by;
+  };
+  Cell find_after(const Cell& before, const AccessPart& part, const CellRun& run);
+  Cell work_out(const Cell& before, const AccessPart& part, const CellRun& run);
   bool is_current(OperationMark mark) const;
   bool is_before(OperationMark mark);
   void check_write(const Cell& before, const AccessPart& part, const CellRun& run);
@@ -89,6 +110,8 @@ class CellRules {
   const Parts& parts_;
   RuleReporter& reporter_;
   bool reads_;
+  Answer known_;
+  bool depends_on_address_ = false, depends_on_stamp_ = false;  ///< what is being worked out
   std::array<uint32_t, 4> settled_{};  ///< epochs that all of this access comes after; 0: of operations
 };
 

@@ -6,21 +6,13 @@
 #include <array>
 #include <cstring>
 
+#include "tools/cuda_sim/instructions/matrix/transpose.h"
 #include "tools/cuda_sim/instructions/memory/access.h"
 #include "tools/cuda_sim/instructions/opcode_rows.h"
 
 namespace tessera::cuda_sim {
 
 namespace {
-
-using Matrix = std::array<std::array<uint16_t, 8>, 8>;
-
-Matrix transposed(const Matrix& matrix) {
-  Matrix result;
-  for (size_t row = 0; row < 8; ++row)
-    for (size_t column = 0; column < 8; ++column) result[row][column] = matrix[column][row];
-  return result;
-}
 
 /// The rows of `elements` matrices in shared memory: lane l has the address of row l % 8 of matrix l / 8.
 void reach_rows(Warp& warp, const Instruction& instruction, Access& access, HostPointers& host) {
@@ -41,9 +33,9 @@ void execute_load(Warp& warp, const Instruction& instruction) {
     Matrix matrix;
     for (size_t row = 0; row < 8; ++row) {
       if (const std::byte* const from = host[8 * m + row])
-        std::memcpy(matrix[row].data(), from, 16);
+        std::memcpy(&matrix[row], from, 16);
       else
-        matrix[row].fill(0xffff);
+        matrix[row] = ~MatrixRow{};
     }
     if (transposes) matrix = transposed(matrix);
     std::memcpy(warp.values<uint32_t>(instruction.destination[m]), matrix.data(), sizeof matrix);
@@ -61,7 +53,7 @@ void execute_store(Warp& warp, const Instruction& instruction) {
     std::memcpy(matrix.data(), warp.values<uint32_t>(instruction.source[1 + m]), sizeof matrix);
     if (transposes) matrix = transposed(matrix);
     for (size_t row = 0; row < 8; ++row)
-      if (std::byte* const to = host[8 * m + row]) std::memcpy(to, matrix[row].data(), 16);
+      if (std::byte* const to = host[8 * m + row]) std::memcpy(to, &matrix[row], 16);
   }
 }
 

@@ -12,12 +12,16 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <type_traits>
+#include <vector>
 
+#include "tools/cuda_sim/instructions/convert/small_formats.h"
 #include "tools/cuda_sim/instructions/counting.h"
 #include "tools/cuda_sim/instructions/decoding.h"
 #include "tools/cuda_sim/instructions/half/formats.h"
 #include "tools/cuda_sim/instructions/lanes.h"
+#include "tools/cuda_sim/instructions/matrix/transpose.h"
 #include "tools/cuda_sim/instructions/opcode_rows.h"
 
 namespace tessera::cuda_sim {
@@ -53,6 +57,22 @@ struct ByteValues {
   static int32_t read(Stored value) { return value; }
 };
 
+/// Floats of 8 bits, by a table of their values. Products of two are exact in f32.
+template <const conversion::Format& format>
+struct SmallFloatValues {
+  using Stored = uint8_t;
+  using Number = float;
+  static constexpr int count = 4;
+  static float read(Stored value) {
+    static const std::array<float, 256> values = [] {
+      std::array<float, 256> made{};
+      for (uint32_t code = 0; code < made.size(); ++code) made[code] = conversion::decode(format, code);
+      return made;
+    }();
+    return values[value];
+  }
+};
+
 /// The values of one register of all lanes: a block of 8 x 4n.
 template <class Values>
 void read_block(Warp& warp, Place place, typename Values::Number* block) {
@@ -74,6 +94,17 @@ void read_a(Warp& warp, const Place* places, typename Values::Number (&a)[M][K])
 template <class Values, int K>
 void read_b(Warp& warp, const Place* places, typename Values::Number (&b)[K][8]) {
   constexpr int rows = 4 * Values::count, registers = K / rows;
+  if constexpr (sizeof(typename Values::Stored) == 2) {
+    for (int r = 0; r < registers; ++r) {
+      Matrix matrix;
+      std::memcpy(matrix.data(), warp.values<uint16_t>(places[r]), sizeof matrix);
+      matrix = transposed(matrix);
+      alignas(64) uint16_t stored[rows * 8];
+      std::memcpy(stored, matrix.data(), sizeof stored);
+      for (int i = 0; i < rows * 8; ++i) b[rows * r + i / 8][i % 8] = Values::read(stored[i]);
+    }
+    return;
+  }
   alignas(64) typename Values::Number block[8][rows];
   for (int r = 0; r < registers; ++r) {
     read_block<Values>(warp, places[r], block[0]);
@@ -107,24 +138,29 @@ struct Row {
   typedef Bits Vector __attribute__((vector_size(8 * sizeof(T))));
 };
 
+/// Rows of C that are summed together, so that their chains of additions overlap.
+constexpr int rows_at_once = 4;
+
 /// c += a b. Sums in the order of k. The products of 16-bit floats and of tf32 are exact in f32, so each step
 /// rounds once; f64 needs fma for that. A card's order and its rounding inside are not documented.
 template <class T, int M, int K>
 void multiply(const T (&a)[M][K], const T (&b)[K][8], T (&c)[8 * M]) {
   using Vector = typename Row<T>::Vector;
-  for (int row = 0; row < M; ++row) {
-    Vector sum, factors;
-    std::memcpy(&sum, c + 8 * row, sizeof sum);
+  for (int first = 0; first < M; first += rows_at_once) {
+    Vector sum[rows_at_once], factors;
+    std::memcpy(sum, c + 8 * first, sizeof sum);
     for (int k = 0; k < K; ++k) {
       std::memcpy(&factors, b[k], sizeof factors);
-      if constexpr (std::is_same_v<T, double>) {
-        for (int column = 0; column < 8; ++column)
-          sum[column] = std::fma(a[row][k], factors[column], sum[column]);
-      } else {
-        sum += static_cast<typename Row<T>::Bits>(a[row][k]) * factors;
+      for (int row = 0; row < rows_at_once; ++row) {
+        if constexpr (std::is_same_v<T, double>) {
+          for (int column = 0; column < 8; ++column)
+            sum[row][column] = std::fma(a[first + row][k], factors[column], sum[row][column]);
+        } else {
+          sum[row] += static_cast<typename Row<T>::Bits>(a[first + row][k]) * factors;
+        }
       }
     }
-    std::memcpy(c + 8 * row, &sum, sizeof sum);
+    std::memcpy(c + 8 * first, sum, sizeof sum);
   }
 }
 
@@ -208,6 +244,14 @@ Execute choose_bytes(Type a, Type b) {
   return b == Type::s8 ? execute<Unsigned, Signed, M, K> : execute<Unsigned, Unsigned, M, K>;
 }
 
+/// m16n8k32 of e4m3 and e5m2; A and B may differ.
+Execute choose_small_floats(bool a_is_e4m3, bool b_is_e4m3) {
+  using E4m3 = SmallFloatValues<conversion::e4m3_format>;
+  using E5m2 = SmallFloatValues<conversion::e5m2_format>;
+  if (a_is_e4m3) return b_is_e4m3 ? execute<E4m3, E4m3, 16, 32> : execute<E4m3, E5m2, 16, 32>;
+  return b_is_e4m3 ? execute<E5m2, E4m3, 16, 32> : execute<E5m2, E5m2, 16, 32>;
+}
+
 /// .f32 or .f16 accumulators.
 template <class Values, int K>
 Execute choose_halves(Type d) {
@@ -255,16 +299,33 @@ const Shape& shape_of(const DecodeContext& context) {
   return shapes[0];
 }
 
+/// The types of A and B where both are floats of 8 bits: which of them are e4m3. Else nothing.
+std::optional<std::array<bool, 2>> small_floats_of(const DecodeContext& context) {
+  std::vector<bool> are_e4m3;
+  for (const std::string& modifier : context.modifiers())
+    if (modifier == "e4m3" || modifier == "e5m2") are_e4m3.push_back(modifier == "e4m3");
+  if (are_e4m3.empty()) return std::nullopt;
+  if (are_e4m3.size() != 2) context.unknown("types of A and B");
+  return std::array<bool, 2>{are_e4m3[0], are_e4m3[1]};
+}
+
 // "mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype d, a, b, c". Matrices of bits, of 4 bits and sparse
 // ones are not known.
 void decode_mma(DecodeContext& context) {
   allow_modifiers(context, {"sync", "aligned", "row", "col", "satfinite", "rn", "m16n8k4", "m16n8k8",
-                            "m16n8k16", "m16n8k32", "m8n8k4", "m8n8k16"});
+                            "m16n8k16", "m16n8k32", "m8n8k4", "m8n8k16", "e4m3", "e5m2"});
   expect_operands(context, 4);
   const Shape& shape = shape_of(context);
-  const Type d = context.type(0), a = context.type(1), b = context.type(2), c = context.type(3);
+  const auto small = small_floats_of(context);
+  const Type d = context.type(0), a = small ? Type::b8 : context.type(1),
+             b = small ? Type::b8 : context.type(2), c = context.type(small ? 1 : 3);
   if (c != d) context.unknown("types of C and D that differ");
-  set_execute(context, choose(shape, d, a, b));
+  if (small)
+    set_execute(context, d == Type::f32 && shape.name == "m16n8k32"
+                             ? choose_small_floats((*small)[0], (*small)[1])
+                             : nullptr);
+  else
+    set_execute(context, choose(shape, d, a, b));
   Instruction& result = context.result();
   result.flow = Flow::whole_warp;
   result.flags[0] = context.has("satfinite") ? 1 : 0;

@@ -40,7 +40,7 @@ void execute_copy(Warp& warp, const Instruction& instruction) {
 
   Access to;
   to.space = Space::shared;
-  to.is_write = true;
+  to.is_write = to.begins_copy = true;
   to.bytes = instruction.bytes;
   to.lanes = warp.active();
   const bool is_wide = instruction.flags[1] == 8;
@@ -57,6 +57,7 @@ void execute_copy(Warp& warp, const Instruction& instruction) {
   for (size_t lane = 0; lane < warp_lanes; ++lane)
     if ((to.lanes >> lane & 1) != 0 && valid_bytes[lane] != 0) from.lanes |= LaneMask{1} << lane;
   fill_addresses<1>(warp, instruction, from);
+  const LaneMask wanted = from.lanes;
 
   HostPointers source, destination;
   source.fill(nullptr);
@@ -72,6 +73,7 @@ void execute_copy(Warp& warp, const Instruction& instruction) {
     HostPointers one;
     for (uint32_t byte = 0; byte < valid_bytes[lane]; ++byte) {
       Access single = from;
+      single.pattern = AccessPattern::unknown;
       single.bytes = 1;
       single.lanes = LaneMask{1} << lane;
       single.address[lane] += byte;
@@ -80,15 +82,17 @@ void execute_copy(Warp& warp, const Instruction& instruction) {
     }
   }
 
+  for (LaneMask left = wanted; left != 0; left &= left - 1) {
+    const auto lane = static_cast<size_t>(std::countr_zero(left));
+    if (source[lane] == nullptr) to.lanes &= ~(LaneMask{1} << lane);  // refused, and reported
+  }
   LaneMask reached = access_memory(warp, instruction, to, destination);
   Block& block = warp.block();
   std::vector<PendingCopy>& group = open_group(warp);
   for (; reached != 0; reached &= reached - 1) {
     const auto lane = static_cast<size_t>(std::countr_zero(reached));
-    if (valid_bytes[lane] != 0 && source[lane] == nullptr) continue;  // refused, and reported
     const auto offset = static_cast<uint32_t>(destination[lane] - block.shared_memory().data());
     std::memset(destination[lane], 0xff, instruction.bytes);
-    block.shared_shadow().copy_issued(warp, instruction, static_cast<int>(lane), offset, instruction.bytes);
     group.push_back({source[lane], offset, instruction.bytes, static_cast<uint8_t>(valid_bytes[lane]),
                      static_cast<uint8_t>(lane), &instruction});
   }
@@ -96,9 +100,9 @@ void execute_copy(Warp& warp, const Instruction& instruction) {
 
 void finish(Warp& warp, const std::vector<PendingCopy>& group) {
   Block& block = warp.block();
+  block.shared_shadow().copies_done(warp, group);
   for (const PendingCopy& copy : group) {
     std::byte* const to = block.shared_memory().data() + copy.to;
-    block.shared_shadow().copy_done(warp, *copy.instruction, copy.lane, copy.to, copy.bytes);
     if (copy.valid_bytes != 0) std::memcpy(to, copy.from, copy.valid_bytes);
     std::memset(to + copy.valid_bytes, 0, size_t{copy.bytes} - copy.valid_bytes);
   }

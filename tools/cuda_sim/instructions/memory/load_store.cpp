@@ -25,16 +25,6 @@ void fill_access(Warp& warp, const Instruction& instruction, Access& access) {
   fill_addresses(warp, instruction, access);
 }
 
-/// Whether all lanes take part and their bytes follow each other: the usual access, and one copy.
-bool is_one_run(const HostPointers& host, LaneMask lanes, uint32_t bytes) {
-  if (lanes != all_lanes) return false;
-  uint64_t differences = 0;
-  const auto first = reinterpret_cast<uintptr_t>(host[0]);
-  for (size_t lane = 0; lane < warp_lanes; ++lane)
-    differences |= reinterpret_cast<uintptr_t>(host[lane]) - (first + lane * bytes);
-  return differences == 0;
-}
-
 /// A value of memory in a register that may be wider: extended by the sign of T.
 template <class Register, class T>
 Register widen(T value) {
@@ -44,37 +34,48 @@ Register widen(T value) {
     return value;
 }
 
+/// What a read of bytes that are refused gives: all ones, a NaN.
+template <class T, size_t elements>
+void read_values(T (&values)[elements], const std::byte* from) {
+  if (from != nullptr)
+    std::memcpy(values, from, sizeof values);
+  else
+    std::memset(values, 0xff, sizeof values);
+}
+
 /// Values are T in memory and fill registers of type Register.
 template <class T, class Register, size_t elements>
 void load(Warp& warp, const Instruction& instruction) {
   Access access;
   access.is_read = true;
   fill_access(warp, instruction, access);
-  HostPointers host;
-  const LaneMask reached = access_memory(warp, instruction, access, host);
-  if (access.order == Order::acquire) std::atomic_thread_fence(std::memory_order_acquire);
-
   std::array<Register*, elements> out;
   std::array<Register, warp_lanes> sink;
   for (size_t i = 0; i < elements; ++i)
     out[i] = instruction.destination[i].is_absent() ? sink.data()
                                                     : warp.values<Register>(instruction.destination[i]);
-  if (is_one_run(host, reached, access.bytes)) {
-    const auto* const from = reinterpret_cast<const T*>(host[0]);
+  const std::byte* const run = access.lanes == all_lanes ? access_run(warp, instruction, access) : nullptr;
+  if (run != nullptr) {
+    if (access.order == Order::acquire) std::atomic_thread_fence(std::memory_order_acquire);
     for (size_t i = 0; i < elements; ++i) {
       Register* const to = out[i];
+      const auto* const from = reinterpret_cast<const T*>(run) + i;
+      if (access.pattern == AccessPattern::broadcast) {
+        std::fill_n(to, warp_lanes, widen<Register>(*from));
+        continue;
+      }
       CUDA_SIM_EACH_LANE
-      for (size_t lane = 0; lane < warp_lanes; ++lane) to[lane] = widen<Register>(from[lane * elements + i]);
+      for (size_t lane = 0; lane < warp_lanes; ++lane) to[lane] = widen<Register>(from[lane * elements]);
     }
     return;
   }
+  HostPointers host;
+  access_memory(warp, instruction, access, host);
+  if (access.order == Order::acquire) std::atomic_thread_fence(std::memory_order_acquire);
   for (LaneMask left = access.lanes; left != 0; left &= left - 1) {
     const auto lane = static_cast<size_t>(std::countr_zero(left));
     T values[elements];
-    if (host[lane] != nullptr)
-      std::memcpy(values, host[lane], sizeof values);
-    else
-      std::memset(values, 0xff, sizeof values);  // refused: all ones, a NaN
+    read_values(values, host[lane]);
     for (size_t i = 0; i < elements; ++i) out[i][lane] = widen<Register>(values[i]);
   }
 }
@@ -84,10 +85,6 @@ void store(Warp& warp, const Instruction& instruction) {
   Access access;
   access.is_write = true;
   fill_access(warp, instruction, access);
-  HostPointers host;
-  const LaneMask reached = access_memory(warp, instruction, access, host);
-  if (access.order == Order::release) std::atomic_thread_fence(std::memory_order_release);
-
   std::array<const Register*, elements> in;
   for (size_t i = 0; i < elements; ++i) in[i] = warp.values<Register>(instruction.source[1 + i]);
   const auto narrow = [](Register value) {
@@ -96,15 +93,24 @@ void store(Warp& warp, const Instruction& instruction) {
     else
       return value;
   };
-  if (is_one_run(host, reached, access.bytes)) {
-    auto* const to = reinterpret_cast<T*>(host[0]);
+  std::byte* const run = access.lanes == all_lanes ? access_run(warp, instruction, access) : nullptr;
+  if (run != nullptr) {
+    if (access.order == Order::release) std::atomic_thread_fence(std::memory_order_release);
+    auto* const to = reinterpret_cast<T*>(run);
     for (size_t i = 0; i < elements; ++i) {
       const Register* const from = in[i];
+      if (access.pattern == AccessPattern::broadcast) {  // of lanes at one place the last one's value stays
+        to[i] = narrow(from[warp_lanes - 1]);
+        continue;
+      }
       CUDA_SIM_EACH_LANE
       for (size_t lane = 0; lane < warp_lanes; ++lane) to[lane * elements + i] = narrow(from[lane]);
     }
     return;
   }
+  HostPointers host;
+  const LaneMask reached = access_memory(warp, instruction, access, host);
+  if (access.order == Order::release) std::atomic_thread_fence(std::memory_order_release);
   for (LaneMask left = reached; left != 0; left &= left - 1) {
     const auto lane = static_cast<size_t>(std::countr_zero(left));
     T values[elements];

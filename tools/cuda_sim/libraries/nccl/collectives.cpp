@@ -10,7 +10,7 @@ bool is_type(ncclDataType_t type) {
 }
 
 ncclResult_t call(ncclComm_t comm, cudaStream_t stream, const Call& made) {
-  if (comm == nullptr) return ncclInvalidArgument;
+  if (comm == nullptr || comm->team == nullptr) return ncclInvalidArgument;
   if (!is_type(made.type) || made.reduction < ncclSum || made.reduction >= ncclNumOps)
     return ncclInvalidArgument;
   if (made.root < 0 || made.root >= comm->team->size) return ncclInvalidArgument;

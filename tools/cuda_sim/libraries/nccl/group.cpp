@@ -1,6 +1,10 @@
 #include "tools/cuda_sim/libraries/nccl/group.h"
-#include <algorithm>
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "tools/cuda_sim/libraries/nccl/process_ranks.h"
 #include "tools/cuda_sim/runtime/tessera_cuda_sim.h"
 
 namespace tessera::cuda_sim::nccl {
@@ -17,6 +21,7 @@ struct Group {
   int depth = 0;
   ncclResult_t error = ncclSuccess;
   std::vector<Waiting> calls;
+  std::vector<std::function<ncclResult_t()>> starts;
 };
 thread_local Group group;
 
@@ -36,6 +41,10 @@ int run(void* data, uint32_t operation) {
   int all_done = 1;
   for (const auto& call : mine.calls) {
     if (call->is_done) continue;
+    if (call->team->shared != nullptr) {
+      if (!step(*call, operation)) all_done = 0;
+      continue;
+    }
     const std::vector<Call*> partners = partners_of(*call);
     const bool can_run = std::ranges::all_of(partners, [](const Call* one) {
       return one != nullptr && one->launch != nullptr && one->launch->stands;
@@ -52,6 +61,10 @@ size_t find_partners(void* data, uint32_t* operations, size_t most, int* missing
   size_t count = 0;
   for (const auto& call : mine.calls) {
     if (call->is_done) continue;
+    if (call->team->shared != nullptr) {
+      *missing = 1;
+      continue;
+    }
     for (const Call* partner : partners_of(*call)) {
       if (partner == nullptr || partner->launch == nullptr || partner->launch->operation == 0) {
         *missing = 1;
@@ -61,6 +74,16 @@ size_t find_partners(void* data, uint32_t* operations, size_t most, int* missing
     }
   }
   return count;
+}
+
+/// What the ranks of other processes have called.
+size_t explain(void* data, char* text, size_t bytes) {
+  const Operation& mine = *static_cast<const Operation*>(data);
+  const std::lock_guard lock(teams_mutex());
+  const std::string all = mine.team->shared == nullptr ? "" : mine.team->shared->describe_others();
+  const size_t copied = std::min(bytes, all.size());
+  std::memcpy(text, all.data(), copied);
+  return copied;
 }
 
 /// Enters a call into its team's lists, by which partners find it.
@@ -89,6 +112,9 @@ ncclResult_t launch_all(const std::vector<Waiting>& calls) {
       it->second->calls.push_back(one.call);
       one.call->launch = it->second->launch;
       enlist(one.call);
+      if (one.call->team->shared == nullptr) continue;
+      one.call->team->unfinished.push_back(one.call);
+      show_queue(*one.call->team);
     }
   }
   for (auto& [one, operation] : operations) {
@@ -96,9 +122,13 @@ ncclResult_t launch_all(const std::vector<Waiting>& calls) {
     if (operation->calls.size() > 1)
       name += " and " + std::to_string(operation->calls.size() - 1) + " more of its group";
     const std::shared_ptr<Launch> launch = operation->launch;
-    const int error = tessera_cuda_sim_meeting(
-        name.c_str(), one->stream, &launch->operation, run, find_partners,
-        [](void* data) { delete static_cast<Operation*>(data); }, operation.release());
+    const tessera_cuda_sim_callbacks callbacks = {
+        .run = run,
+        .partners = find_partners,
+        .explain = operation->team->shared == nullptr ? nullptr : explain,
+        .release = [](void* data) { delete static_cast<Operation*>(data); }};
+    const int error = tessera_cuda_sim_meeting(name.c_str(), one->stream, &launch->operation, &callbacks,
+                                               operation.release());
     if (error != cudaSuccess) return ncclUnhandledCudaError;
   }
   return ncclSuccess;
@@ -108,6 +138,10 @@ ncclResult_t launch_all(const std::vector<Waiting>& calls) {
 
 bool is_in_group() {
   return group.depth != 0;
+}
+
+void add_start(std::function<ncclResult_t()> start) {
+  group.starts.push_back(std::move(start));
 }
 
 ncclResult_t add_call(ncclComm_t comm, Call call, cudaStream_t stream) {
@@ -133,6 +167,8 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   if (group.depth == 0) return ncclInvalidUsage;
   if (--group.depth != 0) return ncclSuccess;
+  for (const auto& start : std::exchange(group.starts, {}))
+    if (const ncclResult_t error = start(); error != ncclSuccess) return error;
   const std::vector<Waiting> calls = std::move(group.calls);
   group.calls.clear();
   return launch_all(calls);

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/cuda_sim/libraries/nccl/shared_team.h"
+
 namespace tessera::cuda_sim::nccl {
 
 enum class Kind : uint8_t {
@@ -49,13 +51,18 @@ struct Call {
   size_t index = 0;  ///< of the rank's collectives, or of its sends to or receives from the peer
   bool is_done = false;
   std::shared_ptr<Launch> launch;
+  bool is_published = false;      ///< other processes see it
+  std::vector<std::byte> data{};  ///< what they read
 
   std::string describe() const;
 };
 
+/// Where ranks are threads, the team is theirs together; where they are processes, each has one of its own.
 struct Team {
   explicit Team(int ranks);
   int size;
+  std::unique_ptr<SharedTeam> shared;               ///< null: the ranks are threads of this process
+  std::vector<std::shared_ptr<Call>> unfinished{};  ///< of this process's rank, where it is set
   int joined = 0, left = 0;
   bool is_aborted = false;
   ncclResult_t error = ncclSuccess;
@@ -63,7 +70,7 @@ struct Team {
   std::vector<std::vector<std::shared_ptr<Call>>> collectives;                        ///< of each rank
   std::map<std::pair<int, int>, std::vector<std::shared_ptr<Call>>> sends, receives;  ///< by (from, to)
   struct Split {
-    std::vector<int> colors, keys;
+    std::vector<SharedTeam::SplitEntry> entries;
     int present = 0;
     std::map<int, std::shared_ptr<Team>> made;  ///< by colour
   };
@@ -81,13 +88,19 @@ std::vector<Call*> partners_of(const Call& call);
 /// Carries out a call of all partners, all of which stand.
 void carry_out(const std::vector<Call*>& calls);
 
-size_t element_bytes(ncclDataType_t type);
-
 }  // namespace tessera::cuda_sim::nccl
 
-/// A communicator: a rank's place in a team.
+/// A communicator: a rank's place in a team, which is null until the group ends in which it is made.
 struct ncclComm {
   std::shared_ptr<tessera::cuda_sim::nccl::Team> team;
   int rank = 0, device = 0;
   bool is_aborted = false;
+  bool is_thread = false;  ///< counted among the ranks of its thread
+  /// What is left to do of a start that does not wait for the other ranks.
+  struct Start {
+    std::unique_ptr<tessera::cuda_sim::nccl::SharedTeam> joined;
+    int ranks = 0;
+    std::string name;
+  };
+  std::unique_ptr<Start> start;
 };

@@ -51,10 +51,10 @@ int tessera_cuda_sim_operation(const char* name, void* stream_handle, const tess
 }
 
 int tessera_cuda_sim_meeting(const char* name, void* stream_handle, uint32_t* number,
-                             int (*run)(void*, uint32_t), size_t (*partners)(void*, uint32_t*, size_t, int*),
-                             void (*release)(void*), void* data) {
-  const std::shared_ptr<void> owned(data, release);
-  rank_thread.set(true);
+                             const tessera_cuda_sim_callbacks* callbacks, void* data) {
+  const std::shared_ptr<void> owned(data, callbacks->release);
+  const auto [run, partners, explain, release] = *callbacks;
+  if (explain == nullptr) rank_thread.set(true);
   return api_call(name, [&](Call& call) {
     Stream* stream = call.stream(static_cast<cudaStream_t>(stream_handle));
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
@@ -66,6 +66,12 @@ int tessera_cuda_sim_meeting(const char* name, void* stream_handle, uint32_t* nu
     }
     Work work{.name = name};
     work.run = [owned, run](Operation operation) { return run(owned.get(), operation) != 0; };
+    if (explain != nullptr)
+      work.elsewhere = [owned, explain] {
+        std::string text(1 << 14, '\0');
+        text.resize(explain(owned.get(), text.data(), text.size()));
+        return text;
+      };
     work.partners = [owned, partners](Operation) {
       Partners result;
       int missing = 0;
@@ -88,6 +94,10 @@ int tessera_cuda_sim_access(uint32_t operation, const void* pointer, size_t byte
                        writes != 0, what)
              ? 1
              : 0;
+}
+
+uint64_t tessera_cuda_sim_patience() {
+  return static_cast<uint64_t>(Runtime::instance().settings.schedule.patience.count());
 }
 
 void tessera_cuda_sim_rank_thread(int on) {

@@ -245,9 +245,12 @@ std::string Scheduler::queues() const {
 }
 
 void Scheduler::report_deadlock(Operation operation) {
-  findings_->add(Check::deadlock,
-                 "a wait for " + log_->describe(operation) + " can never end; waiting are" + queues(),
-                 Site{});
+  std::set<std::string> elsewhere;
+  for (const Operation one : unfinished_)
+    if (at(one).work.elsewhere) elsewhere.insert(at(one).work.elsewhere());
+  std::string text = "a wait for " + log_->describe(operation) + " can never end; waiting are" + queues();
+  for (const std::string& other : elsewhere) text += other;
+  findings_->add(Check::deadlock, text, Site{});
 }
 
 void Scheduler::give_up(Operation operation) {

@@ -29,6 +29,9 @@ struct Work {
   std::function<bool(Operation)> run = nullptr;
   /// Of work that can wait; empty for all other.
   std::function<Partners(Operation)> partners = nullptr;
+  /// What its partners in other processes wait for, a line each with a new line before; empty where it has
+  /// none.
+  std::function<std::string()> elsewhere = nullptr;
   /// A function of the program: it runs without the runtime's lock, since it may take any time.
   bool is_host_function = false;
 };
