@@ -14,6 +14,7 @@
 #include "nn/layers/normalization.h"
 #include "nn/materialize.h"
 #include "optim/clip.h"
+#include "optim/rules/adafactor.h"
 #include "optim/rules/adam.h"
 #include "optim/rules/lamb.h"
 #include "optim/rules/sgd.h"
@@ -72,4 +73,5 @@ TEST_CASE("cuda: steps with clipping and dropout do not wait for the device") {
   CHECK(run_during_steps<optim::AdamW>(device, {.lr = 0.01}) == 0);
   CHECK(run_during_steps<optim::SGD>(device, {.lr = 0.1, .momentum = 0.9}) == 0);
   CHECK(run_during_steps<optim::Lamb>(device, {.lr = 0.01}) == 0);
+  CHECK(run_during_steps<optim::Adafactor>(device, {.lr = 0.01}) == 0);
 }
