@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 
 #include "tensor/cuda/elementwise/element.cuh"
@@ -110,7 +111,8 @@ void launch_loop(const char* name, Device device, const F& f, const StridedLoop<
     int k = 0;
     const int64_t skipped = low.extents[widest];
     out += skipped * loop.strides[0][widest];
-    launch_loop(name, device, f, high, out, (in + skipped * loop.strides[++k][widest])...);
+    const std::tuple<const In*...> rest{(in + skipped * loop.strides[++k][widest])...};  // in order
+    std::apply([&](const In*... from) { launch_loop(name, device, f, high, out, from...); }, rest);
     return;
   }
   LoopExtents<operands> extents{};
