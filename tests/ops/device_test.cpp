@@ -20,6 +20,21 @@ const std::set<std::string> complete_families = {
 /// But for these ops, which have none yet.
 const std::set<std::string> absent_in_families = {"argmax",   "argmin",          "cumsum",
                                                   "mse_loss", "bce_with_logits", "linear_cross_entropy"};
+/// Further families without exceptions: elements that are found, moved, sorted or combined.
+const std::set<std::string> complete_rearrangements = {"indexing",
+                                                       "movement",
+                                                       "edges",
+                                                       "arrangements",
+                                                       "methods",
+                                                       "places",
+                                                       "statistics",
+                                                       "images",
+                                                       "resampling",
+                                                       "embedding_bag",
+                                                       "einsum",
+                                                       "weight_norm",
+                                                       "special_function",
+                                                       "activation_function"};
 /// Those of them that compute each element alone.
 const std::set<std::string> elementwise_families = {"unary", "binary", "ternary", "comparison"};
 
@@ -85,6 +100,7 @@ TEST_CASE("op table: a device gives the CPU's results and gradients") {
           const bool is_absence =
               dynamic_cast<const NotBuiltError*>(&error) || dynamic_cast<const DeviceError*>(&error);
           if (!is_absence) throw;
+          if (complete_rearrangements.contains(row.family)) return error.what();
           if (complete_families.contains(row.family) && !absent_in_families.contains(row.name))
             return error.what();
           absent.insert(row.name);
@@ -100,6 +116,6 @@ TEST_CASE("op table: a device gives the CPU's results and gradients") {
   std::string list;
   for (const std::string& op : absent) done.erase(op);
   for (const std::string& op : absent) list = text(list, list.empty() ? "" : " ", op);
-  CHECK(done.size() >= 220);
+  CHECK(done.size() >= 300);
   MESSAGE(done.size(), " ops run on ", std::string(name), "; without a kernel: ", absent.size(), ": ", list);
 }
