@@ -100,7 +100,9 @@ TEST_CASE("op table: a device gives the CPU's results and gradients") {
           const bool is_absence =
               dynamic_cast<const NotBuiltError*>(&error) || dynamic_cast<const DeviceError*>(&error);
           if (!is_absence) throw;
-          if (complete_rearrangements.contains(row.family)) return error.what();
+          // embedding_add is of the training step.
+          if (complete_rearrangements.contains(row.family) && row.name != "embedding_add")
+            return error.what();
           if (complete_families.contains(row.family) && !absent_in_families.contains(row.name))
             return error.what();
           absent.insert(row.name);
