@@ -49,7 +49,7 @@ Tensor running(const CaseInputs& g, double first, double step) {
   std::vector<double> values;
   for (int64_t c = 0; c < g[0].size(1); ++c) values.push_back(first + step * static_cast<double>(c));
   const Tensor typed = as_dtype(Tensor::from(values), g[0].dtype() == f64 ? f64 : f32);
-  return g[0].device().is_meta() ? typed.to(meta()) : typed;
+  return typed.to(g[0].device());
 }
 
 OpRow row(const char* name, std::function<Results(const CaseInputs&)> call, Tolerance tolerance = {}) {
