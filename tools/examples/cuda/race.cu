@@ -1,5 +1,6 @@
-// The sum of a block's values, twice: without a barrier between two steps, and with it. What the first gives depends on
-// which warp comes first. The finding does not: it follows from the order that the program asks for.
+// The sum of a block's values, twice: without a barrier between two steps, and with it. What the first gives
+// depends on which warp comes first. The finding does not: it follows from the order that the program asks
+// for.
 #include <cstdio>
 #include <string>
 #include <vector>
