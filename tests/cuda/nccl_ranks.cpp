@@ -1,5 +1,6 @@
 // usage: mpirun -n RANKS nccl_ranks
-// The conformance tests over NCCL, each rank on a GPU of its own: run by hand where there are GPUs.
+// The conformance tests over NCCL, each rank on a device of its own: by CTest on simulated cards, by hand on
+// GPUs.
 #include <cstdio>
 #include <exception>
 

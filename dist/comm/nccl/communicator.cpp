@@ -13,6 +13,7 @@
 
 #include "dist/comm/nccl/channel.h"
 #include "dist/comm/wait/rank_activity.h"
+#include "tensor/cuda/runtime/device_guard.h"
 #include "tensor/function_ref.h"
 
 namespace tessera::dist::nccl {
@@ -260,7 +261,7 @@ class NcclCommunicator final : public Communicator, public PublishesActivity {
 
 std::shared_ptr<Communicator> make_communicator(std::shared_ptr<Communicator> host, Device device,
                                                 std::chrono::milliseconds timeout) {
-  if (device.is_cuda()) check(cudaSetDevice(device.index), "cudaSetDevice");
+  if (device.is_cuda()) cuda_runtime::set_current_device(device);
   auto headers = host->split(0, host->rank(), host->name());
   return std::make_shared<NcclCommunicator>(std::move(host), std::move(headers), device,
                                             std::make_shared<ChannelList>(timeout));

@@ -66,10 +66,13 @@ void require_device(Device device) {
                        count == 1 ? "is 1 CUDA device" : text("are ", count, " CUDA devices"));
 }
 
-DeviceGuard::DeviceGuard(Device device) : previous_(current_device) {
-  if (device.index == previous_) return;
+void set_current_device(Device device) {
   check(cudaSetDevice(device.index), "cudaSetDevice");
   current_device = device.index;
+}
+
+DeviceGuard::DeviceGuard(Device device) : previous_(current_device) {
+  if (device.index != previous_) set_current_device(device);
 }
 
 DeviceGuard::~DeviceGuard() {
