@@ -13,7 +13,7 @@
 
 #include "dist/comm/nccl/channel.h"
 #include "dist/comm/wait/rank_activity.h"
-#include "tensor/cuda/runtime/device_guard.h"
+#include "tensor/cuda/runtime/current_device.h"
 #include "tensor/function_ref.h"
 
 namespace tessera::dist::nccl {

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "tensor/cuda/runtime/check.h"
+#include "tensor/cuda/runtime/current_device.h"
 #include "tensor/cuda/runtime/library.h"
 #include "tensor/error.h"
 

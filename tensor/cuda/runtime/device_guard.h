@@ -9,9 +9,6 @@ int device_count();
 /// Throws DeviceError, naming the number of devices, where there is none of that index.
 void require_device(Device device);
 
-/// Makes `device` this thread's own one, to which guards go back.
-void set_current_device(Device device);
-
 /// Makes `device` the one that this thread's calls of the runtime go to, until the end of the scope.
 class DeviceGuard {
  public:
