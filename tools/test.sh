@@ -73,7 +73,9 @@ set_cuda_options() {
   cuda_options=()
   case $preset in
     release) nvcc=$(find_nvcc) || return 0 ;;
-    cuda) nvcc=$(find_nvcc) || { install_cuda_toolkit && nvcc=$cuda_toolkit/bin/nvcc; } ;;
+    cuda)
+      find_nvcc >/dev/null || install_cuda_toolkit
+      nvcc=$(find_nvcc) ;;
     *) return 0 ;;
   esac
   cuda_options=(-DTESSERA_CUDA=ON "-DCMAKE_CUDA_COMPILER=$nvcc" "-DTESSERA_NVCC=$nvcc" -DCMAKE_CUDA_ARCHITECTURES=90-virtual)
