@@ -2,7 +2,7 @@
 # Sourced by train.sh, test.sh and lint.sh: installs the packages that a build needs, then configures.
 #   install_missing_packages           installs the missing Debian packages, and prints their names
 #   install_optional_packages NAME...  the same for these; one that cannot be installed is left out
-#   find_nvcc                          prints the path of nvcc: PATH, the usual folders, build/cuda_toolkit
+#   find_nvcc                          prints the path of nvcc, 13 or later: PATH, the usual folders, build/cuda_toolkit
 #   install_cuda_toolkit               installs CUDA's toolkit from PyPI into build/cuda_toolkit; Debian has none
 #   configure PRESET [CMake options]   configures build/PRESET, prints what was found, leaves it in found_table
 # No questions are asked. With all packages installed, nothing uses the network.
@@ -105,12 +105,13 @@ install_optional_packages() {
 cuda_toolkit=$root/build/cuda_toolkit
 
 find_nvcc() {
-  local folder
-  command -v nvcc && return
-  for folder in "${CUDA_PATH-}" "${CUDA_HOME-}" /usr/local/cuda "$cuda_toolkit"; do
-    [[ -n $folder && -x $folder/bin/nvcc ]] || continue
-    echo "$folder/bin/nvcc"
-    return
+  local nvcc
+  for nvcc in "$(command -v nvcc)" "${CUDA_PATH-}/bin/nvcc" "${CUDA_HOME-}/bin/nvcc" /usr/local/cuda/bin/nvcc "$cuda_toolkit/bin/nvcc"; do
+    # The simulated card stands in for the libraries of CUDA 13.
+    if [[ -x $nvcc ]] && "$nvcc" --version | grep -qE 'release (1[3-9]|[2-9][0-9])\.'; then
+      echo "$nvcc"
+      return
+    fi
   done
   return 1
 }
@@ -129,7 +130,7 @@ install_cuda_toolkit() {
       *) packages+=("$package==$cuda_version.*") ;;
     esac
   done
-  command -v python3 >/dev/null || install_optional_packages python3 python3-pip
+  python3 -m pip --version >/dev/null 2>&1 || install_optional_packages python3 python3-pip
   report "installing CUDA's toolkit $cuda_version from PyPI into build/cuda_toolkit: ${cuda_packages[*]}"
   log=$(mktemp)
   mkdir -p "$root/build"

@@ -53,7 +53,7 @@ print_left_out() {
       *) not_run "device code on the simulated card: the presets release and cuda have it" ;;
     esac
   else
-    not_run "device code on a card: TESSERA_TEST_DEVICE=cuda ctest --preset $preset -L '^cuda$' (compiled and simulated here)"
+    not_run "device code on a card (compiled and simulated here): TESSERA_TEST_DEVICE=cuda build/$preset/bin/tests_cuda"
   fi
   grep -q 'oneDNN *found' <<<"$found_table" || not_run "matrix products on oneDNN: this build has Eigen alone"
   grep -qw amx_bf16 /proc/cpuinfo 2>/dev/null || not_run "products of bf16 on tiles (amx): this processor has none"

@@ -1,5 +1,5 @@
 // The kernels of a CUDA device at sizes of a GPT: for each case what it must move and compute, and on a card
-// the time of a call. On the simulated card no time is printed; tools/cuda_report.py --simulate joins the
+// the time of a call. On the simulated card no time is printed; tools/cuda_report --simulate joins the
 // cases with the counts that the card makes of each kernel.
 //
 //     build/release/bin/bench/bench_device --device cuda:sim --case "layer norm"

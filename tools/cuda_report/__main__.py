@@ -17,6 +17,7 @@ import argparse
 import collections
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -26,6 +27,8 @@ import simulate
 
 
 def demangled(names):
+    if shutil.which("c++filt") is None:
+        return {name: name for name in names}
     done = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True)
     return dict(zip(names, done.stdout.splitlines()))
 

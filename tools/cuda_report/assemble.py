@@ -42,14 +42,10 @@ class Kernel(NamedTuple):
             yield f"{self.mma} mma instructions, and no instruction of tensor cores"
 
 
-def find_tool(name):
-    """A program of the toolkit: from PATH, or beside nvcc."""
-    found = shutil.which(name)
-    nvcc = shutil.which("nvcc")
-    if not found and nvcc:
-        beside = pathlib.Path(nvcc).resolve().parent / name
-        found = str(beside) if beside.exists() else None
-    return found
+def find_tool(name, nvcc):
+    """A program of the toolkit: beside the nvcc of the build, or from PATH."""
+    beside = pathlib.Path(nvcc).resolve().parent / name
+    return str(beside) if beside.exists() else shutil.which(name)
 
 
 def sources_of(build, wanted):
@@ -116,11 +112,11 @@ def parse(source, text, log, counts):
             name = None
 
 
-def assemble(source, text, arch, cache):
+def assemble(source, text, arch, cache, nvcc):
     """The kernels of one module. What was assembled before is read from the folder `cache`."""
-    ptxas, nvdisasm = find_tool("ptxas"), find_tool("nvdisasm")
+    ptxas, nvdisasm = find_tool("ptxas", nvcc), find_tool("nvdisasm", nvcc)
     if ptxas is None:
-        raise SystemExit("cuda_report: no ptxas on PATH or beside nvcc")
+        raise SystemExit(f"cuda_report: no ptxas beside {nvcc} or on PATH")
     command = [ptxas, f"-arch=sm_{arch}", "-v", "--fmad=false"]
     mark = hashlib.sha256("\n".join([*command, str(nvdisasm), text]).encode()).hexdigest()
     known = cache / f"{mark}.json"
@@ -138,7 +134,9 @@ def assemble(source, text, arch, cache):
             counts = tensor_core_counts(folder / "out.cubin", nvdisasm)
         kernels = list(parse(source, text, done.stderr + done.stdout, counts))
     cache.mkdir(parents=True, exist_ok=True)
-    known.write_text(json.dumps(kernels))
+    with tempfile.NamedTemporaryFile("w", dir=cache, suffix=".part", delete=False) as part:
+        part.write(json.dumps(kernels))
+    os.replace(part.name, known)  # another report may read it
     return kernels
 
 
@@ -149,7 +147,8 @@ def all_kernels(build, architectures, wanted):
     def kernels_of(job):
         (source, output, words, folder), arch = job
         texts = modules_for(source, output, words, folder, arch)
-        return [kernel for text in texts for kernel in assemble(source.name, text, arch, cache)]
+        nvcc = next((word for word in words if pathlib.Path(word).name.startswith("nvcc")), "nvcc")
+        return [kernel for text in texts for kernel in assemble(source.name, text, arch, cache, nvcc)]
 
     jobs = [(source, arch) for source in sources_of(build, wanted) for arch in architectures]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:

@@ -10,10 +10,6 @@ ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)", re.MULT
 TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
 
 
-class CompressedPtx(Exception):
-    """An object of which the PTX is compressed, and cannot be read."""
-
-
 def modules_of(path):
     """The PTX texts of an object or library."""
     content = path.read_bytes()
@@ -26,7 +22,7 @@ def modules_of(path):
             (flags,) = struct.unpack_from("<Q", content, entry + 40)
             if kind == KIND_PTX:
                 if flags & COMPRESSED:
-                    raise CompressedPtx(f"{path}: compile with -Xfatbin=--compress-mode=none")
+                    raise SystemExit(f"cuda_report: {path}: its PTX is compressed; compile with -Xfatbin=--compress-mode=none")
                 text = content[entry + head:entry + head + length]
                 texts.append(text.split(b"\0", 1)[0].decode())
             entry += head + length

@@ -44,8 +44,11 @@ def cases(build, only):
     program = build / "bin" / "bench" / "bench_device"
     if not program.exists():
         raise SystemExit(f"cuda_report: no {program}: build it with the cuda preset first")
-    for name in run(program, ["--list"], {}).splitlines():
-        if only and only not in name:
+    names = run(program, ["--list"], {}).splitlines()
+    if not any(only in name for name in names):
+        raise SystemExit(f"cuda_report: no case has '{only}' in its name: {', '.join(names)}")
+    for name in names:
+        if only not in name:
             continue
         with tempfile.TemporaryDirectory() as scratch:
             counts = Path(scratch) / "counts.jsonl"

@@ -14,6 +14,7 @@
 #include "dist/comm/nccl/channel.h"
 #include "dist/comm/wait/rank_activity.h"
 #include "tensor/cuda/runtime/current_device.h"
+#include "tensor/cuda/runtime/stream.h"
 #include "tensor/function_ref.h"
 
 namespace tessera::dist::nccl {
@@ -219,7 +220,8 @@ class NcclCommunicator final : public Communicator, public PublishesActivity {
     std::shared_ptr<PendingCall> agreement = agree(call);
     if (header.kind != CallKind::split && header.kind != CallKind::barrier) {
       operation = std::make_shared<Operation>(std::move(call));
-      operation->computed.record(cudaStreamPerThread);
+      operation->computed.record(device_.is_cuda() ? cuda_runtime::current_stream(device_)
+                                                   : cudaStreamPerThread);
       channels_->of(operation->call).add(operation);
       channels_->poll();
     }

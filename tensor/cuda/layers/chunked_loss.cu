@@ -56,7 +56,7 @@ void cross_entropy_divisor(const Tensor& given, int64_t classes, const Tensor& w
   const Targets targets = targets_of(given, classes, options);
   const cuda_runtime::DeviceGuard guard(device);
   const cudaStream_t stream = cuda_runtime::current_stream(device);
-  if (targets.count > 0) check_targets(targets, given.shape(), device, stream);
+  if (targets.count > 0) check_targets(targets, given.shape(), device);
   if (options.reduction != ops::LossReduction::mean)
     one_kernel<<<1, 1, 0, stream>>>(typed<double>(divisor));
   else if (weight.defined() && weight.dtype() == f64)

@@ -73,7 +73,7 @@ void cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& we
     const cudaStream_t stream = cuda_runtime::current_stream(device);
     const Tensor losses = Tensor::empty({count}, f64, device);
     if (count > 0) {
-      check_targets(rows.targets, targets.shape(), device, stream);
+      check_targets(rows.targets, targets.shape(), device);
       forward_kernel<T><<<static_cast<unsigned>(count), threads_for_row(rows.targets.classes), 0, stream>>>(
           rows, typed<A>(out.log_sum_exp), typed<double>(losses));
       cuda_runtime::check_launch("cross_entropy");

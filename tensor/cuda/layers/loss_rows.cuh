@@ -4,7 +4,7 @@
 #include "tensor/cuda/elementwise/element.cuh"
 #include "tensor/cuda/indexing/index.cuh"
 #include "tensor/cuda/reduction/block_reduce.cuh"
-#include "tensor/cuda/runtime/late_errors.h"
+#include "tensor/cuda/runtime/late_check.cuh"
 #include "tensor/cuda/runtime/launch.h"
 #include "tensor/elementwise/exp.h"
 #include "tensor/elementwise/log.h"
@@ -142,23 +142,17 @@ __device__ void row_gradient(const LossRows<T>& rows, int64_t i, LogSumExp<Compu
   }
 }
 
-/// Writes the first target that is neither a class nor the ignored id. One block.
-static __global__ void __launch_bounds__(loss_sum_threads)
-    check_targets_kernel(Targets targets, cuda_runtime::LateErrorSlot* slot) {
-  __shared__ int64_t scratch[32];
-  int64_t first = INT64_MAX;
-  for (int64_t i = threadIdx.x; i < targets.count && first == INT64_MAX; i += loss_sum_threads)
-    if (targets[i] != targets.ignored && !targets.counts(i)) first = i;
-  first = block_reduce(first, scratch, [](int64_t a, int64_t b) { return b < a ? b : a; });
-  if (threadIdx.x == 0 && first != INT64_MAX) *slot = {first, targets[first]};
-}
+/// The targets that are neither a class nor the ignored id, for `check_late`.
+struct WrongTargets {
+  Targets targets;
+  __device__ bool operator()(int64_t i) const { return targets[i] != targets.ignored && !targets.counts(i); }
+  __device__ int64_t value(int64_t i) const { return targets[i]; }
+};
 
 /// Gives the check to the stream.
-inline void check_targets(const Targets& targets, const Shape& shape, Device device, cudaStream_t stream) {
-  cuda_runtime::LateErrorSlot* const slot =
-      cuda_runtime::late_error_slot(device, {"cross_entropy", shape, targets.classes, targets.ignored});
-  check_targets_kernel<<<1, loss_sum_threads, 0, stream>>>(targets, slot);
-  cuda_runtime::check_launch("cross_entropy");
+inline void check_targets(const Targets& targets, const Shape& shape, Device device) {
+  check_late({"cross_entropy", shape, targets.classes, targets.ignored}, device, targets.count,
+             WrongTargets{targets});
 }
 
 }  // namespace tessera::kernels::cuda

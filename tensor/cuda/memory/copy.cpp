@@ -83,11 +83,12 @@ void copy_between_cards(const Tensor& given, const Tensor& target) {
   const cudaStream_t stream = current_stream(to);
   enable_peer_access(to, from);
   wait_for(from, current_stream(from), to, stream);
-  use_on_stream(from, source.raw_data(), to, stream);
+  use_on_stream(from, source.storage()->data(), to, stream);
   const DeviceGuard guard(to);
   check(cudaMemcpyPeerAsync(target.raw_data(), to.index, source.raw_data(), from.index,
                             static_cast<size_t>(target.nbytes()), stream),
         "cudaMemcpyPeerAsync");
+  wait_for(to, stream, from, current_stream(from));  // what changes the source comes after the copy
 }
 
 }  // namespace

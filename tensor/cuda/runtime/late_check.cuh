@@ -51,13 +51,13 @@ void check_late(const cuda_runtime::LateCheck& what, Device device, int64_t coun
   constexpr int64_t per_block = int64_t{16} * checking_threads;
   const int64_t blocks =
       std::clamp<int64_t>(count / per_block, 1, int64_t{4} * cuda_runtime::facts_of(device).multiprocessors);
-  cuda_runtime::LateErrorSlot* slot = cuda_runtime::late_error_slot(device, what);
+  const cuda_runtime::TakenSlot taken = cuda_runtime::late_error_slot(device, what);
   const cuda_runtime::DeviceGuard guard(device);
   const cudaStream_t stream = cuda_runtime::current_stream(device);
-  check_kernel<<<static_cast<unsigned>(blocks), checking_threads, 0, stream>>>(wrong, count, slot);
+  check_kernel<<<static_cast<unsigned>(blocks), checking_threads, 0, stream>>>(wrong, count, taken.slot);
   cuda_runtime::check_launch(what.where);
   if (blocks == 1) return;
-  value_kernel<<<1, 32, 0, stream>>>(wrong, slot);
+  value_kernel<<<1, 32, 0, stream>>>(wrong, taken.slot);
   cuda_runtime::check_launch(what.where);
 }
 

@@ -1,6 +1,7 @@
 #include "tensor/cuda/runtime/late_errors.h"
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <set>
@@ -69,19 +70,19 @@ class LateErrors {
           "cudaHostAlloc");
   }
 
-  LateErrorSlot* take(const LateCheck& what) {
-    if (count() == slots) {
+  TakenSlot take(const LateCheck& what) {
+    std::unique_lock lock(mutex_);
+    if (checks_.size() == slots) {
       check(cudaStreamSynchronize(current_stream(device_)), "cudaStreamSynchronize");
-      throw_first();
+      throw_first_locked();
     }
-    const std::lock_guard lock(mutex_);
     LateErrorSlot* slot = on_device_ + checks_.size();
     const cudaStream_t stream = current_stream(device_);
     checks_.push_back({what, stream});
     const DeviceGuard guard(device_);
     // All bits set: position -1.
     check(cudaMemsetAsync(slot, 0xff, sizeof(LateErrorSlot), stream), "cudaMemsetAsync");
-    return slot;
+    return {slot, std::move(lock)};
   }
 
   /// The stream has ended.
@@ -98,6 +99,11 @@ class LateErrors {
 
   void throw_first() {
     const std::lock_guard lock(mutex_);
+    throw_first_locked();
+  }
+
+ private:
+  void throw_first_locked() {
     if (checks_.empty()) return;
     const std::vector<Pending> checks = std::move(checks_);
     checks_.clear();
@@ -119,16 +125,10 @@ class LateErrors {
       if (on_host_[i].position >= 0) throw_error(checks[i].what, on_host_[i]);
   }
 
- private:
   struct Pending {
     LateCheck what;
     cudaStream_t stream;  ///< null: one that has ended
   };
-
-  size_t count() {
-    const std::lock_guard lock(mutex_);
-    return checks_.size();
-  }
 
   Device device_;
   LateErrorSlot* on_device_;          // until the process ends
@@ -137,11 +137,11 @@ class LateErrors {
   std::vector<Pending> checks_;
 };
 
-std::array<LateErrors*, max_devices> errors{};
+std::array<std::atomic<LateErrors*>, max_devices> errors{};
 
 void release_at_exit() {
-  for (LateErrors* some : errors)
-    if (some != nullptr) some->release();
+  for (const auto& some : errors)
+    if (some != nullptr) some.load()->release();
 }
 
 /// Made by the first check of a device; never destroyed.
@@ -157,16 +157,16 @@ LateErrors& errors_of(Device device) {
 
 }  // namespace
 
-LateErrorSlot* late_error_slot(Device device, const LateCheck& check) {
+TakenSlot late_error_slot(Device device, const LateCheck& check) {
   return errors_of(device).take(check);
 }
 
 void throw_late_errors(Device device) {
-  errors_of(device).throw_first();
+  if (LateErrors* some = errors[device.index]) some->throw_first();
 }
 
 void forget_late_stream(Device device, cudaStream_t stream) {
-  if (errors[device.index] != nullptr) errors[device.index]->forget_stream(stream);
+  if (LateErrors* some = errors[device.index]) some->forget_stream(stream);
 }
 
 }  // namespace tessera::cuda_runtime

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -36,14 +37,20 @@ struct LateCheck {
   int entry = 0;  ///< the place of an index tensor in its list
 };
 
+/// A slot that a check has. Until it is destroyed no other thread reads or takes slots: it lives until the
+/// kernels that write to it have been launched.
+struct TakenSlot {
+  LateErrorSlot* slot;  ///< in the device's memory, set to "none"
+  std::unique_lock<std::mutex> lock;
+};
+
 /// Values that only the device has (indices, divisors) are checked there, and the host does not wait: a
 /// kernel writes to a slot, and `throw_late_errors` reads all slots when the host waits for the device
 /// anyway. Kernels that use such values leave out the elements that are wrong, so that memory is safe
 /// meanwhile.
 ///
-/// Returns a free slot in the device's memory, set to "none". Throws the errors of earlier checks when all
-/// are taken.
-LateErrorSlot* late_error_slot(Device device, const LateCheck& check);
+/// Takes a free slot. Throws the errors of earlier checks when all are taken.
+TakenSlot late_error_slot(Device device, const LateCheck& check);
 /// Throws the first error that kernels have written since the last call: IndexError, ValueError. Called when
 /// the current stream has ended. Costs nothing where there was no check.
 void throw_late_errors(Device device);

@@ -64,9 +64,10 @@ std::string list(const std::vector<std::string>& paths) {
 [[noreturn]] void throw_not_found(Library library, const std::vector<std::string>& paths,
                                   const std::string& error) {
   if (library == Library::simulated)
-    throw DeviceError(text("cuda:sim: the simulated card's library was not found in ", list(paths),
-                           "; build the target cudart_sim, or set TESSERA_CUDA_SIM_LIBRARY to its folder (",
-                           error, ")"));
+    throw DeviceError(
+        text("cuda:sim: the simulated card's library was not found in ", list(paths),
+             "; build the target tools_cuda_sim_cudart, or set TESSERA_CUDA_SIM_LIBRARY to its folder (",
+             error, ")"));
   throw DeviceError(text("CUDA: ", soname, " was not found in ", list(paths),
                          "; install the CUDA runtime, or use the simulated card, cuda:sim (", error, ")"));
 }

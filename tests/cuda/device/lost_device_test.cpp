@@ -1,5 +1,7 @@
 // A kernel that reads an address that is not there: the device is lost to the process. Every later use says
 // so, and what the host has can still be used. A process of its own, since a device is lost for good.
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "tensor/io/safetensors.h"
@@ -33,7 +35,7 @@ TEST_CASE("cuda: a lost device is named by every later use, and the host goes on
   }
   CHECK(ops::sum(ops::add(here, here)).item() == doctest::Approx(10));
   const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / "tessera_lost_device.safetensors";
+      std::filesystem::temp_directory_path() / text("tessera_lost_device_", getpid(), ".safetensors");
   const NamedTensor kept{"kept", here};
   io::write_safetensors(path.string(), {&kept, 1});
   CHECK(have_same_bits(io::SafetensorsFile(path.string()).read("kept"), ops::linspace(0, 1, 10)));

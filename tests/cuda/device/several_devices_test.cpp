@@ -55,7 +55,19 @@ TEST_CASE("cuda:1: tensors go from device to device, in any layout and dtype") {
   CHECK(have_same_bits(y.narrow(1, 4, 20).to(cuda(1)), x.narrow(1, 4, 20)));
   CHECK(have_same_bits(y.to(cuda(1), bf16), ops::cast(x, bf16)));
   CHECK(have_same_bits(moved.to(cuda(0)), ops::add(x, x)));
-  // The source may be given back and its memory used again: the copy is ordered before.
+  // The source may be changed: the copy is ordered before.
+  const Tensor changed = ops::full({1 << 16}, 5.0, f32, cuda(0));
+  const Tensor copied = changed.to(cuda(1));
+  ops::mul_(changed, 2.0);
+  CHECK(ops::max(copied).item() == 5);
+  // A view of it may be given back and its memory used again.
+  Tensor base = ops::full({1 << 16}, 3.0, f32, cuda(0));
+  const Tensor part = base.narrow(0, 8, 1000).to(cuda(1));
+  base = Tensor();
+  const Tensor in_its_place = ops::full({1 << 16}, 4.0, f32, cuda(0));
+  CHECK(ops::max(part).item() == 3);
+  CHECK(ops::min(in_its_place).item() == 4);
+  // So may all of it.
   Tensor source = ops::full({1 << 16}, 5.0, f32, cuda(0));
   const Tensor kept = source.to(cuda(1));
   source = Tensor();
