@@ -35,6 +35,7 @@
 #include "optim/rules/adam.h"
 #include "tensor/cuda/backend.h"
 #include "tensor/error.h"
+#include "tensor/ops/creation/creation.h"
 #include "tensor/ops/creation/generator.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/indexing/sorting.h"
