@@ -66,7 +66,7 @@ Variable leaf(const Shape& shape, DType dtype, Device device) {
 /// A function of leaves and its backward, with a gradient of ones that is made before.
 template <class Function>
 std::function<void()> with_backward(const Shape& shape, DType dtype, Device device, Function function) {
-  const Tensor gradient = ones(shape, dtype).to(device);
+  const Tensor gradient = ops::ones(shape, dtype).to(device);
   return [gradient, function] { function().backward(gradient); };
 }
 
