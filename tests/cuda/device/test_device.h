@@ -22,7 +22,7 @@ inline tessera::Device test_device() {
 }
 
 /// Whether both have the same bytes, wherever they are.
-inline bool same_bits(const tessera::Tensor& a, const tessera::Tensor& b) {
+inline bool same_bits_on_cpu(const tessera::Tensor& a, const tessera::Tensor& b) {
   const tessera::Tensor x = a.to(tessera::cpu()).contiguous(), y = b.to(tessera::cpu()).contiguous();
   return x.shape() == y.shape() && x.dtype() == y.dtype() &&
          (x.numel() == 0 || std::memcmp(x.raw_data(), y.raw_data(), static_cast<size_t>(x.nbytes())) == 0);
