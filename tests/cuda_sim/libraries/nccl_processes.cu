@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -292,7 +293,8 @@ bool is_left_over(const std::string& path) {
 }
 
 void run_case(const std::string& name, int ranks) {
-  const std::string path = "/tmp/nccl_processes." + std::to_string(getpid()) + "." + name;
+  const std::string path = std::filesystem::temp_directory_path().string() + "/nccl_processes." +
+                           std::to_string(getpid()) + "." + name;
   setenv("TESSERA_CUDA_SIM_PATIENCE", cases.at(name).patience, 1);
   std::vector<pid_t> children;
   for (int rank = 0; rank < ranks; ++rank) {
