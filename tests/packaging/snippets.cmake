@@ -78,6 +78,8 @@ function(tessera_wrapped_chapter chapter wrapper result problem)
     string(FIND "${text}" "\n```cpp\n" begin)
   endwhile()
   string(APPEND outside "${text}")
+  # Blocks between fences of another language are none of C++.
+  string(REGEX REPLACE "\n```[a-z]+\n[^`]*\n```" "" outside "${outside}")
   if(outside MATCHES "\n    [^\n]*[;{}]\n")
     string(APPEND failures "  FAIL_CHECK(R\"~(${chapter}: C++ in an indented block: put it between \`\`\`cpp and \`\`\`:"
                            "${CMAKE_MATCH_0})~\");\n")
