@@ -11,6 +11,7 @@
 #include "tensor/cuda/memory/pinned_memory.h"
 #include "tensor/cuda/runtime/check.h"
 #include "tensor/cuda/runtime/device_guard.h"
+#include "tensor/cuda/runtime/graph.h"
 #include "tensor/cuda/runtime/late_errors.h"
 #include "tensor/cuda/runtime/stream.h"
 #include "tensor/strided_loop.h"
@@ -103,9 +104,12 @@ void copy(const Tensor& given, const Tensor& target, bool waits) {
   const Device device = to.is_cuda() ? to : from;
   const DeviceGuard guard(device);
   const cudaStream_t stream = current_stream(device);
-  copy_rows(source, target, rows, to.is_cuda() ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, stream);
   const void* const on_host = to.is_cuda() ? source.raw_data() : target.raw_data();
   const bool pinned = cuda_runtime::is_pinned(on_host);
+  require<DeviceError>(from.is_cuda() || !is_capturing(stream), "copy from ", from, " to ", to,
+                       ": while a stream captures a graph nothing is copied from the host, whose memory each "
+                       "launch would read again; copy first, and record what reads the tensor");
+  copy_rows(source, target, rows, to.is_cuda() ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, stream);
   // The runtime has read pageable memory when the call returns; the caller may change it.
   if (to.is_cuda() && !pinned) return;
   if (pinned && !waits) return use_pinned(on_host, device, stream);

@@ -122,6 +122,11 @@ class DeviceAllocator {
   void forget_stream(cudaStream_t stream) {
     const std::lock_guard lock(mutex_);
     for (auto& [block, streams] : users_) streams.erase(stream);
+    heap_.keep_segments_of(stream, false);
+  }
+  void keep_segments_of(cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    heap_.keep_segments_of(stream, true);
   }
 
   DeviceAllocatorStatistics statistics() {
@@ -226,6 +231,10 @@ void use_on_stream(Device device, void* block, Device stream_device, cudaStream_
 
 void forget_stream(Device device, cudaStream_t stream) {
   if (allocators[device.index] != nullptr) allocators[device.index]->forget_stream(stream);
+}
+
+void keep_segments_of(Device device, cudaStream_t stream) {
+  allocator_of(device).keep_segments_of(stream);
 }
 
 void device_empty_cache(Device device) {

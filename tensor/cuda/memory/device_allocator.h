@@ -34,7 +34,10 @@ void device_free(Device device, void* block) noexcept;
 void use_on_stream(Device device, void* block, cudaStream_t stream);
 void use_on_stream(Device device, void* block, Device stream_device, cudaStream_t stream);
 /// @}
-/// Says that `stream` has ended and is destroyed: no block waits for it any more.
+/// Segments of `stream` are not given back to the device while it lives: a graph that it recorded uses their
+/// addresses, whether blocks of them are in use or not.
+void keep_segments_of(Device device, cudaStream_t stream);
+/// Says that `stream` has ended and is destroyed: no block waits for it any more, and none is kept for it.
 void forget_stream(Device device, cudaStream_t stream);
 /// Gives segments without a block in use back to the device.
 void device_empty_cache(Device device);

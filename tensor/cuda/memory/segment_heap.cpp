@@ -115,6 +115,7 @@ Block* SegmentHeap::find(const void* address) const {
 int64_t SegmentHeap::release_free_segments() {
   int64_t released = 0;
   for (auto& [key, pool] : pools_) {
+    if (kept_streams_.contains(key.first)) continue;
     for (auto it = pool.begin(); it != pool.end();) {
       Block* block = *it;
       if (block->before != nullptr || block->after != nullptr) {
@@ -129,6 +130,13 @@ int64_t SegmentHeap::release_free_segments() {
   }
   reserved_ -= released;
   return released;
+}
+
+void SegmentHeap::keep_segments_of(const void* stream, bool keeps) {
+  if (keeps)
+    kept_streams_.insert(stream);
+  else
+    kept_streams_.erase(stream);
 }
 
 int64_t SegmentHeap::largest_free() const {

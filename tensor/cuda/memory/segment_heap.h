@@ -44,8 +44,9 @@ class SegmentHeap {
   void free(Block* block);
   /// The used block that begins at `address`; null for none.
   Block* find(const void* address) const;
-  /// Gives free segments back. Returns their bytes.
+  /// Gives free segments back, but for those of streams whose segments are kept. Returns their bytes.
   int64_t release_free_segments();
+  void keep_segments_of(const void* stream, bool keeps);
 
   int64_t reserved() const { return reserved_; }
   int64_t segments_taken() const { return segments_taken_; }
@@ -71,6 +72,7 @@ class SegmentHeap {
   Take take_;
   Give give_;
   Pools pools_;
+  std::set<const void*> kept_streams_;
   std::unordered_map<const void*, Block*> used_;
   int64_t reserved_ = 0, segments_taken_ = 0;
 };

@@ -128,6 +128,8 @@ TESSERA_FORWARD(cudaGraphLaunch, (cudaGraphExec_t graph, cudaStream_t stream), (
 TESSERA_FORWARD(cudaGraphExecUpdate,
                 (cudaGraphExec_t graph, cudaGraph_t from, cudaGraphExecUpdateResultInfo* result),
                 (graph, from, result))
+TESSERA_FORWARD(cudaGraphGetNodes, (cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count),
+                (graph, nodes, count))
 TESSERA_FORWARD(cudaGraphDestroy, (cudaGraph_t graph), (graph))
 TESSERA_FORWARD(cudaGraphExecDestroy, (cudaGraphExec_t graph), (graph))
 

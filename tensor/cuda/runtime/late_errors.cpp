@@ -4,18 +4,21 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "tensor/cuda/memory/device_allocator.h"
 #include "tensor/cuda/runtime/check.h"
 #include "tensor/cuda/runtime/device_guard.h"
+#include "tensor/cuda/runtime/graph.h"
 #include "tensor/cuda/runtime/stream.h"
 #include "tensor/error.h"
 
 namespace tessera::cuda_runtime {
 namespace {
 
+/// Of checks that run once; as many follow for those of graphs.
 constexpr size_t slots = 256;
 constexpr int max_devices = 128;
 
@@ -63,21 +66,23 @@ class LateErrors {
   explicit LateErrors(Device device)
       : device_(device),
         on_device_(
-            static_cast<LateErrorSlot*>(device_allocate_apart(device, slots * sizeof(LateErrorSlot)))) {
+            static_cast<LateErrorSlot*>(device_allocate_apart(device, 2 * slots * sizeof(LateErrorSlot)))) {
     const DeviceGuard guard(device);
-    check(cudaHostAlloc(reinterpret_cast<void**>(&on_host_), slots * sizeof(LateErrorSlot),
+    check(cudaHostAlloc(reinterpret_cast<void**>(&on_host_), 2 * slots * sizeof(LateErrorSlot),
                         cudaHostAllocPortable),
           "cudaHostAlloc");
+    clear(slots, slots);
   }
 
   TakenSlot take(const LateCheck& what) {
     std::unique_lock lock(mutex_);
+    const cudaStream_t stream = current_stream(device_);
+    if (is_capturing(stream)) return {on_device_ + slots + take_recorded(what, stream), std::move(lock)};
     if (checks_.size() == slots) {
-      check(cudaStreamSynchronize(current_stream(device_)), "cudaStreamSynchronize");
+      check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
       throw_first_locked();
     }
     LateErrorSlot* slot = on_device_ + checks_.size();
-    const cudaStream_t stream = current_stream(device_);
     checks_.push_back({what, stream});
     const DeviceGuard guard(device_);
     // All bits set: position -1.
@@ -85,14 +90,35 @@ class LateErrors {
     return {slot, std::move(lock)};
   }
 
-  /// The stream has ended.
+  /// The stream has ended, and its recording with it.
   void forget_stream(cudaStream_t stream) {
     const std::lock_guard lock(mutex_);
     for (Pending& pending : checks_)
       if (pending.stream == stream) pending.stream = nullptr;
+    for (Recorded& recorded : recorded_) {
+      if (recorded.launched_on == stream) recorded.launched_on = nullptr;
+      if (recorded.recorded_by == stream) recorded.recorded_by = nullptr;
+    }
+  }
+
+  /// Of the checks that the stream recorded, the new ones are forgotten, or the others are.
+  void end_recording(cudaStream_t stream, bool keeps_new) {
+    const std::lock_guard lock(mutex_);
+    for (Recorded& recorded : recorded_) {
+      if (recorded.recorded_by != stream) continue;
+      if (recorded.is_new != keeps_new) recorded.recorded_by = nullptr;
+      recorded.is_new = false;
+    }
+  }
+
+  void launched(cudaStream_t recorded_by, cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    for (Recorded& recorded : recorded_)
+      if (recorded.recorded_by == recorded_by) recorded.launched_on = stream;
   }
 
   void release() {
+    clearing_.reset();
     cudaFree(on_device_);
     cudaFreeHost(on_host_);
   }
@@ -103,38 +129,81 @@ class LateErrors {
   }
 
  private:
+  /// A check in a graph. Its place in the list is that of its slot.
+  struct Recorded {
+    LateCheck what;
+    cudaStream_t recorded_by;  ///< null: the slot is free
+    cudaStream_t launched_on = nullptr;
+    bool is_new = true;  ///< of a recording that has not ended
+  };
+  struct Pending {
+    LateCheck what;
+    cudaStream_t stream;  ///< null: one that has ended
+  };
+
+  size_t take_recorded(const LateCheck& what, cudaStream_t stream) {
+    size_t place = 0;
+    while (place < recorded_.size() && recorded_[place].recorded_by != nullptr) ++place;
+    require<DeviceError>(place < slots, what.where, ": the graphs of ", device_, " have ", slots,
+                         " checks of values on the device, and no room for more");
+    if (place == recorded_.size())
+      recorded_.push_back({what, stream});
+    else {
+      recorded_[place] = {what, stream};
+      clear(slots + place, 1);  // an error that was not asked for
+    }
+    return place;
+  }
+
+  /// Sets slots to "none", on a stream of its own: the current one may record a graph.
+  void clear(size_t first, size_t count) {
+    if (!clearing_) clearing_.emplace(device_);
+    const DeviceGuard guard(device_);
+    check(cudaMemsetAsync(on_device_ + first, 0xff, count * sizeof(LateErrorSlot), clearing_->get()),
+          "cudaMemsetAsync");
+    clearing_->synchronize();
+  }
+
   void throw_first_locked() {
-    if (checks_.empty()) return;
+    if (checks_.empty() && recorded_.empty()) return;
     const std::vector<Pending> checks = std::move(checks_);
     checks_.clear();
     const DeviceGuard guard(device_);
     const cudaStream_t stream = current_stream(device_);
     std::set<cudaStream_t> others;
-    for (const Pending& pending : checks)
-      if (pending.stream != nullptr && pending.stream != stream) others.insert(pending.stream);
+    for (const Pending& pending : checks) others.insert(pending.stream);
+    for (const Recorded& recorded : recorded_) others.insert(recorded.launched_on);
     for (const cudaStream_t other : others) {
+      if (other == nullptr || other == stream) continue;
       Event event(device_);
       event.record(other);
       event.block(stream);
     }
-    check(cudaMemcpyAsync(on_host_, on_device_, checks.size() * sizeof(LateErrorSlot), cudaMemcpyDeviceToHost,
-                          stream),
-          "cudaMemcpyAsync");
+    const auto copy = [&](size_t first, size_t count) {
+      if (count == 0) return;
+      check(cudaMemcpyAsync(on_host_ + first, on_device_ + first, count * sizeof(LateErrorSlot),
+                            cudaMemcpyDeviceToHost, stream),
+            "cudaMemcpyAsync");
+    };
+    copy(0, checks.size());
+    copy(slots, recorded_.size());
     check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     for (size_t i = 0; i < checks.size(); ++i)
       if (on_host_[i].position >= 0) throw_error(checks[i].what, on_host_[i]);
+    for (size_t i = 0; i < recorded_.size(); ++i) {
+      if (recorded_[i].recorded_by == nullptr || on_host_[slots + i].position < 0) continue;
+      clear(slots + i, 1);
+      throw_error(recorded_[i].what, on_host_[slots + i]);
+    }
   }
-
-  struct Pending {
-    LateCheck what;
-    cudaStream_t stream;  ///< null: one that has ended
-  };
 
   Device device_;
   LateErrorSlot* on_device_;          // until the process ends
   LateErrorSlot* on_host_ = nullptr;  // likewise
   std::mutex mutex_;
   std::vector<Pending> checks_;
+  std::vector<Recorded> recorded_;
+  std::optional<Stream> clearing_;
 };
 
 std::array<std::atomic<LateErrors*>, max_devices> errors{};
@@ -167,6 +236,18 @@ void throw_late_errors(Device device) {
 
 void forget_late_stream(Device device, cudaStream_t stream) {
   if (LateErrors* some = errors[device.index]) some->forget_stream(stream);
+}
+
+LateCapture::LateCapture(Device device, cudaStream_t stream) : device_(device), stream_(stream) {}
+LateCapture::~LateCapture() {
+  if (LateErrors* some = errors[device_.index]) some->end_recording(stream_, false);
+}
+void LateCapture::keep() const {
+  if (LateErrors* some = errors[device_.index]) some->end_recording(stream_, true);
+}
+
+void late_graph_launched(Device device, cudaStream_t recorded_by, cudaStream_t stream) {
+  if (LateErrors* some = errors[device.index]) some->launched(recorded_by, stream);
 }
 
 }  // namespace tessera::cuda_runtime

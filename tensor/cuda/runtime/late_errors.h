@@ -57,4 +57,24 @@ void throw_late_errors(Device device);
 /// Says that `stream` has ended and is destroyed.
 void forget_late_stream(Device device, cudaStream_t stream);
 
+/// Checks that are recorded in a graph have slots of their own, until the stream that recorded it ends or
+/// records another one: each launch checks again, and what it finds stays until it is thrown.
+///
+/// A scope around a recording. Its checks are forgotten with it unless `keep` takes them, in place of those
+/// of the stream's recording before.
+class LateCapture {
+ public:
+  LateCapture(Device device, cudaStream_t stream);
+  ~LateCapture();
+  LateCapture(const LateCapture&) = delete;
+  LateCapture& operator=(const LateCapture&) = delete;
+  void keep() const;
+
+ private:
+  Device device_;
+  cudaStream_t stream_;
+};
+/// Says that `stream` has been given the graph that `recorded_by` recorded.
+void late_graph_launched(Device device, cudaStream_t recorded_by, cudaStream_t stream);
+
 }  // namespace tessera::cuda_runtime

@@ -12,17 +12,12 @@
 #include "tensor/cuda/runtime/library.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/random/random_context.h"
+#include "tests/cuda/device/on_device.h"
 #include "tests/tensor/test_values.h"
 
 using namespace tessera;
 
 namespace {
-
-Device test_device() {
-  const char* name = std::getenv("TESSERA_TEST_DEVICE");
-  REQUIRE_MESSAGE(name != nullptr, "TESSERA_TEST_DEVICE names no device");
-  return parse_device(name);
-}
 
 /// The operands of a call, on one device.
 struct Operands {
@@ -225,7 +220,7 @@ void check_traffic(const char* kernel) {
 }  // namespace
 
 TEST_CASE("cuda attention: random configurations give the CPU's results") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   std::mt19937 random(7);
   for (int i = 0; i < 30; ++i)
     for (const DType dtype : {f64, f32, bf16, f16}) {
@@ -235,7 +230,7 @@ TEST_CASE("cuda attention: random configurations give the CPU's results") {
 }
 
 TEST_CASE("cuda attention: options that are vectors, longer than a launch's arguments") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   Case c{.dtype = f32, .batch = 61, .heads = 2, .shared = 1, .queries = 3, .keys = 17, .width = 8};
   c.options = {.causal = true, .dropout = 0.4, .key = 11, .enable_gqa = true, .alibi_slopes = {0.5, 0.25}};
   RandomContext context = random_context();
@@ -254,7 +249,7 @@ TEST_CASE("cuda attention: options that are vectors, longer than a launch's argu
 }
 
 TEST_CASE("cuda attention: the factors of dropout are the CPU's bits") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   RandomContext context = random_context();
   context.step = 3;
   const RandomContextScope scope(context);
@@ -274,7 +269,7 @@ TEST_CASE("cuda attention: the factors of dropout are the CPU's bits") {
 }
 
 TEST_CASE("cuda attention: no keys, and queries without visible ones") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   for (const DType dtype : {f64, f32, bf16, f16})
     for (const int64_t keys : {0, 5}) {
       const AttentionOptions options{.causal = true, .first_positions = {0}};
@@ -292,7 +287,7 @@ TEST_CASE("cuda attention: no keys, and queries without visible ones") {
 }
 
 TEST_CASE("cuda attention: shapes of a gpt, their memory traffic and banks") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   synchronize(device);
   if (cuda_runtime::is_simulated())
     reinterpret_cast<void (*)()>(cuda_runtime::find_symbol("tessera_cuda_sim_clear_counters"))();

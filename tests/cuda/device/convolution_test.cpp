@@ -17,16 +17,11 @@
 #include "tensor/channels_last.h"
 #include "tensor/ops/creation/generator.h"
 #include "tensor/ops/layers/convolution.h"
+#include "tests/cuda/device/on_device.h"
 
 using namespace tessera;
 
 namespace {
-
-Device test_device() {
-  const char* name = std::getenv("TESSERA_TEST_DEVICE");
-  REQUIRE_MESSAGE(name != nullptr, "TESSERA_TEST_DEVICE names no device");
-  return parse_device(name);
-}
 
 /// Sizes of a convolution; the defaults are those of the smallest one with a border.
 struct Case {
@@ -108,13 +103,13 @@ std::vector<double> train(Device device) {
 }  // namespace
 
 TEST_CASE("cuda: convolutions of every dtype and layout are the CPU's") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   for (const DType dtype : {f64, f32, bf16, f16})
     for (const bool channels_last : {false, true}) compare({}, dtype, channels_last, device);
 }
 
 TEST_CASE("cuda: convolutions have strides, dilations, groups, and one to three dimensions") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   for (const bool channels_last : {false, true}) {
     compare(
         {.x = {1, 4, 9, 8}, .weight = {6, 4, 3, 2}, .stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}},
@@ -129,7 +124,7 @@ TEST_CASE("cuda: convolutions have strides, dilations, groups, and one to three 
 }
 
 TEST_CASE("cuda: an image of any strides is convolved, and padding at one side alone") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   const Tensor x = randn({4, 2, 6, 7}).transpose(0, 1), weight = randn({3, 4, 3, 3});
   CHECK(error_of(ops::conv2d(x.to(device), weight.to(device), {}, 1, 1), ops::conv2d(x, weight, {}, 1, 1)) <=
         tolerance_of(f32));
@@ -142,7 +137,7 @@ TEST_CASE("cuda: an image of any strides is convolved, and padding at one side a
 }
 
 TEST_CASE("cuda: windows become columns, and are summed where they came from") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   for (const DType dtype : {f64, f32, bf16, f16}) {
     const Tensor x = randn({2, 3, 9, 8}).to(dtype).transpose(2, 3);
     const ConvolutionGeometry g = ops::unfold_geometry(x, {3, 2}, {1, 2}, {1, 0}, {2, 1});
@@ -156,7 +151,7 @@ TEST_CASE("cuda: windows become columns, and are summed where they came from") {
 }
 
 TEST_CASE("cuda: a network of convolutions trains with the CPU's losses, and repeats to the bit") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   const std::vector<double> here = train(cpu()), there = train(device);
   CHECK(here.back() < here.front());
   for (size_t i = 0; i < here.size(); ++i) CHECK(std::abs(here[i] - there[i]) < 2e-4);

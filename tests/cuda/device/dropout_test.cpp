@@ -11,7 +11,7 @@
 #include "tensor/ops/layers/dropout.h"
 #include "tensor/ops/layers/normalization.h"
 #include "tensor/random/random_context.h"
-#include "tests/cuda/device/test_device.h"
+#include "tests/cuda/device/on_device.h"
 
 using namespace tessera;
 
@@ -33,7 +33,7 @@ std::vector<int64_t> scattered(int64_t count) {
 }  // namespace
 
 TEST_CASE("cuda: dropout has the CPU's bits, for samples in any place and number") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   manual_seed(3);
   // Evenly spaced samples are a rule, few are the launch's arguments, more are carried to the device.
   for (const int64_t batch : {3, 40, 900}) {
@@ -42,8 +42,8 @@ TEST_CASE("cuda: dropout has the CPU's bits, for samples in any place and number
       const RandomContextScope scope({.seed = 1, .step = 6, .samples = samples});
       for (const DType dtype : floating) {
         const Tensor x = values({batch, 5, 7}, dtype);
-        CHECK(same_bits_on_cpu(ops::dropout(x.to(device), 0.3, 77), ops::dropout(x, 0.3, 77)));
-        CHECK(same_bits_on_cpu(ops::dropout(x.to(device), 0.3, 77, 13), ops::dropout(x, 0.3, 77, 13)));
+        CHECK(test::have_same_bits(ops::dropout(x.to(device), 0.3, 77), ops::dropout(x, 0.3, 77)));
+        CHECK(test::have_same_bits(ops::dropout(x.to(device), 0.3, 77, 13), ops::dropout(x, 0.3, 77, 13)));
       }
     }
   }
@@ -51,13 +51,13 @@ TEST_CASE("cuda: dropout has the CPU's bits, for samples in any place and number
   const RandomContextScope scope({.seed = 1, .step = 2, .samples = {9, 2, 4}});
   const ops::DropoutMask time_first{.probability = 0.5, .key = 8, .samples = samples_along(1)};
   const Tensor x = values({6, 3, 10}, f32), rows = values({18, 8}, f32);
-  CHECK(same_bits_on_cpu(ops::dropout(x.to(device), time_first), ops::dropout(x, time_first)));
+  CHECK(test::have_same_bits(ops::dropout(x.to(device), time_first), ops::dropout(x, time_first)));
   const ops::DropoutMask by_rows{.probability = 0.5, .key = 8, .samples = samples_along(0, 6)};
-  CHECK(same_bits_on_cpu(ops::dropout(rows.to(device), by_rows), ops::dropout(rows, by_rows)));
+  CHECK(test::have_same_bits(ops::dropout(rows.to(device), by_rows), ops::dropout(rows, by_rows)));
 }
 
 TEST_CASE("cuda: a residual, embeddings and a norm after dropout have the CPU's mask") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   const RandomContextScope scope({.seed = 1, .step = 4, .samples = {5, 1, 8, 2}});
   const ops::DropoutMask mask{.probability = 0.25, .key = 21};
   manual_seed(4);
@@ -65,21 +65,21 @@ TEST_CASE("cuda: a residual, embeddings and a norm after dropout have the CPU's 
     for (const int64_t width : {24, 37}) {
       CAPTURE(width);
       const Tensor x = values({4, 6, width}, dtype), delta = values({4, 6, width}, dtype);
-      CHECK(same_bits_on_cpu(ops::add_dropout(x.to(device), delta.to(device), mask),
-                             ops::add_dropout(x, delta, mask)));
+      CHECK(test::have_same_bits(ops::add_dropout(x.to(device), delta.to(device), mask),
+                                 ops::add_dropout(x, delta, mask)));
       const Tensor table = values({11, width}, dtype), positions = values({6, width}, dtype),
                    ids = randint(0, 11, {4, 6});
       for (const ops::DropoutMask& used : {mask, ops::DropoutMask()})
-        CHECK(
-            same_bits_on_cpu(ops::embedding_add(ids.to(device), table.to(device), positions.to(device), used),
-                             ops::embedding_add(ids, table, positions, used)));
+        CHECK(test::have_same_bits(
+            ops::embedding_add(ids.to(device), table.to(device), positions.to(device), used),
+            ops::embedding_add(ids, table, positions, used)));
       const Tensor weight = values({width}, dtype), bias = values({width}, dtype);
       const ops::Normalized here = ops::add_layer_norm(x, delta, mask, weight, bias, 1e-5, 1),
                             there = ops::add_layer_norm(x.to(device), delta.to(device), mask,
                                                         weight.to(device), bias.to(device), 1e-5, 1);
-      CHECK(same_bits_on_cpu(there.sum, here.sum));
+      CHECK(test::have_same_bits(there.sum, here.sum));
       const double tolerance = dtype == f64 ? 1e-13 : dtype == f32 ? 2e-6 : dtype == bf16 ? 0x1p-7 : 0x1p-10;
-      CHECK(relative_difference(there.y, here.y) < tolerance);
+      CHECK(test::relative_difference(there.y, here.y) < tolerance);
       const ops::NormalizationNeedsGrad all{.x = true, .weight = true, .bias = true, .delta = true};
       const auto backward = [&](Device where) {
         return ops::add_normalization_backward(x.to(where), delta.to(where), here.sum.to(where), mask,
@@ -87,15 +87,15 @@ TEST_CASE("cuda: a residual, embeddings and a norm after dropout have the CPU's 
                                                all);
       };
       const ops::NormalizationGradients expected = backward(cpu()), got = backward(device);
-      CHECK(relative_difference(got.x, expected.x) < 4 * tolerance);
-      CHECK(relative_difference(got.delta, expected.delta) < 4 * tolerance);
-      CHECK(relative_difference(got.weight, expected.weight) < 1e-5);
-      CHECK(relative_difference(got.bias, expected.bias) < 1e-5);
+      CHECK(test::relative_difference(got.x, expected.x) < 4 * tolerance);
+      CHECK(test::relative_difference(got.delta, expected.delta) < 4 * tolerance);
+      CHECK(test::relative_difference(got.weight, expected.weight) < 1e-5);
+      CHECK(test::relative_difference(got.bias, expected.bias) < 1e-5);
     }
 }
 
 TEST_CASE("cuda: the gradients of both embedding tables, twice with the same bits") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   manual_seed(5);
   for (const DType dtype : floating) {
     const Tensor dy = values({5, 6, 20}, dtype), ids = randint(0, 9, {5, 6});
@@ -107,14 +107,14 @@ TEST_CASE("cuda: the gradients of both embedding tables, twice with the same bit
     };
     const std::vector<Tensor> here = run(cpu()), there = run(device), again = run(device);
     for (size_t i = 0; i < 2; ++i) {
-      CHECK(relative_difference(there[i], here[i]) < 1e-6);
-      CHECK(same_bits_on_cpu(there[i], again[i]));
+      CHECK(test::relative_difference(there[i], here[i]) < 1e-6);
+      CHECK(test::have_same_bits(there[i], again[i]));
     }
   }
 }
 
 TEST_CASE("cuda: an id outside the table is an error when the host waits, and reads no memory") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   const Tensor ids = Tensor::from(std::vector<int64_t>{0, 3, 7, 1}, {2, 2});
   const Tensor y = ops::embedding_add(ids.to(device), ops::ones({4, 8}, f32).to(device),
                                       ops::ones({2, 8}, f32).to(device));

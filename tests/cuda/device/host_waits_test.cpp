@@ -20,7 +20,7 @@
 #include "optim/rules/sgd.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/creation/generator.h"
-#include "tests/cuda/device/test_device.h"
+#include "tests/cuda/device/on_device.h"
 
 using namespace tessera;
 
@@ -63,7 +63,7 @@ TEST_CASE("cuda: steps with clipping and dropout do not wait for the device") {
   const char* name = std::getenv("TESSERA_TEST_DEVICE");
   REQUIRE_MESSAGE(name != nullptr, "TESSERA_TEST_DEVICE names no device");
   if (std::string(name) == "cuda:sim") setenv("TESSERA_CUDA_SIM_ORDER", "lazy", 1);  // before its first use
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   const int64_t first = kernels_run();
   const Tensor probe = ops::full({4}, 1, f32, device);
   if (first < 0 || kernels_run() > first) {

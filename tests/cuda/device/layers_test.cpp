@@ -12,7 +12,7 @@
 #include "tensor/ops/layers/activation_linear.h"
 #include "tensor/ops/layers/gated.h"
 #include "tensor/ops/layers/rotary.h"
-#include "tests/cuda/device/test_device.h"
+#include "tests/cuda/device/on_device.h"
 
 using namespace tessera;
 
@@ -33,28 +33,28 @@ double tolerance_of(DType dtype) {
 }  // namespace
 
 TEST_CASE("cuda: gated units have the CPU's bits, also of the halves of one tensor") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   manual_seed(1);
   for (const DType dtype : floating)
     for (const Gate gate : {Gate::sigmoid, Gate::silu, Gate::gelu, Gate::gelu_tanh, Gate::relu}) {
       CAPTURE(to_string(gate));
       const Tensor a = values({5, 24}, dtype), b = values({5, 24}, dtype), dy = values({5, 24}, dtype);
-      CHECK(same_bits_on_cpu(ops::gated(gate, a.to(device), b.to(device)), ops::gated(gate, a, b)));
+      CHECK(test::have_same_bits(ops::gated(gate, a.to(device), b.to(device)), ops::gated(gate, a, b)));
       const auto backward = [&](Device where) {
         const Tensor both = Tensor::zeros({5, 48}, dtype, where);  // the gradients are its halves
         ops::gated_backward(gate, a.to(where), b.to(where), dy.to(where), both.narrow(1, 24, 24),
                             both.narrow(1, 0, 24));
         return both;
       };
-      CHECK(same_bits_on_cpu(backward(device), backward(cpu())));
+      CHECK(test::have_same_bits(backward(device), backward(cpu())));
     }
   const Tensor x = values({3, 7, 10}, f32), dy = values({3, 7, 5}, f32);
-  CHECK(same_bits_on_cpu(ops::glu(x.to(device)), ops::glu(x)));
-  CHECK(same_bits_on_cpu(ops::glu_backward(x.to(device), dy.to(device)), ops::glu_backward(x, dy)));
+  CHECK(test::have_same_bits(ops::glu(x.to(device)), ops::glu(x)));
+  CHECK(test::have_same_bits(ops::glu_backward(x.to(device), dy.to(device)), ops::glu_backward(x, dy)));
 }
 
 TEST_CASE("cuda: f(x) and f'(x) dy in one pass have the bits of two operations, also in dy's memory") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   manual_seed(2);
   for (const DType dtype : floating)
     for (const Activation f : activations) {
@@ -63,16 +63,16 @@ TEST_CASE("cuda: f(x) and f'(x) dy in one pass have the bits of two operations, 
       const Tensor on_device = x.to(device), y = dy.to(device), dx = Tensor::empty_like(y);
       const Tensor expected = ops::activation(f, x);
       kernels::cuda::activation_gradient(f, on_device, y, y, dx);
-      CHECK(same_bits_on_cpu(y, expected));
+      CHECK(test::have_same_bits(y, expected));
       const BinaryOp backward = row_of(f).backward;
       const Tensor slope = Tensor::empty_like(x);
       ops::binary_out(backward, x, dy, slope);
-      CHECK(same_bits_on_cpu(dx, slope));
+      CHECK(test::have_same_bits(dx, slope));
     }
 }
 
 TEST_CASE("cuda: a linear layer of f(x), and its backward into x's memory") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   manual_seed(3);
   for (const DType dtype : floating)
     for (const Activation f : activations) {
@@ -89,7 +89,7 @@ TEST_CASE("cuda: a linear layer of f(x), and its backward into x's memory") {
       const std::vector<Tensor> here = run(cpu()), there = run(device);
       for (size_t i = 0; i < here.size(); ++i) {
         CAPTURE(i);
-        CHECK(relative_difference(there[i], here[i]) < 4 * tolerance_of(dtype));
+        CHECK(test::relative_difference(there[i], here[i]) < 4 * tolerance_of(dtype));
       }
     }
   const Tensor x = Tensor::zeros({4, 8}, f32, device), w = Tensor::zeros({3, 8}, f32, device);
@@ -98,7 +98,7 @@ TEST_CASE("cuda: a linear layer of f(x), and its backward into x's memory") {
 }
 
 TEST_CASE("cuda: rotary positions, by rows of their own, and back") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   manual_seed(4);
   for (const DType dtype : floating)
     for (const bool interleaved : {false, true}) {
@@ -111,9 +111,9 @@ TEST_CASE("cuda: rotary positions, by rows of their own, and back") {
         const Tensor x = values({3, 2, 5, 8}, dtype);
         const Tensor y = ops::rotary(x.to(device), o);
         // A cosine in f64 may be rounded the other way, and that is a step of f32.
-        CHECK(relative_difference(y, ops::rotary(x, o)) < tolerance_of(dtype));
+        CHECK(test::relative_difference(y, ops::rotary(x, o)) < tolerance_of(dtype));
         CHECK(y.strides() == ops::rotary(x, o).strides());
-        CHECK(relative_difference(ops::rotary(y, o, true), x) < 2 * tolerance_of(dtype));
+        CHECK(test::relative_difference(ops::rotary(y, o, true), x) < 2 * tolerance_of(dtype));
       }
     }
 }

@@ -10,7 +10,7 @@
 #include "tensor/ops/layers/loss.h"
 #include "tensor/ops/losses/elementwise_loss.h"
 #include "tensor/ops/losses/soft_cross_entropy.h"
-#include "tests/cuda/device/test_device.h"
+#include "tests/cuda/device/on_device.h"
 
 using namespace tessera;
 using ops::LossReduction;
@@ -30,7 +30,7 @@ double tolerance_of(DType dtype) {
 }  // namespace
 
 TEST_CASE("cuda: cross entropy of a linear layer, and all gradients") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   manual_seed(1);
   for (const DType dtype : floating)
     for (const double smoothing : {0.0, 0.1})
@@ -47,16 +47,16 @@ TEST_CASE("cuda: cross entropy of a linear layer, and all gradients") {
                                              {.x = true, .weight = true, .bias = true});
           };
           const ops::LinearCrossEntropy here = run(cpu()), there = run(device);
-          CHECK(relative_difference(there.loss, here.loss) < tolerance_of(dtype));
-          CHECK(relative_difference(there.x, here.x) < tolerance_of(dtype));
-          CHECK(relative_difference(there.weight, here.weight) < 4 * tolerance_of(dtype));
-          CHECK(relative_difference(there.bias, here.bias) < 4 * tolerance_of(dtype));
+          CHECK(test::relative_difference(there.loss, here.loss) < tolerance_of(dtype));
+          CHECK(test::relative_difference(there.x, here.x) < tolerance_of(dtype));
+          CHECK(test::relative_difference(there.weight, here.weight) < 4 * tolerance_of(dtype));
+          CHECK(test::relative_difference(there.bias, here.bias) < 4 * tolerance_of(dtype));
         }
       }
 }
 
 TEST_CASE("cuda: the losses of chunks are added to one sum, by one divisor") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   manual_seed(2);
   const Tensor logits = values({10, 70}, f32), targets = randint(0, 70, {10});
   const ops::CrossEntropy whole = ops::cross_entropy(logits, targets);
@@ -69,13 +69,13 @@ TEST_CASE("cuda: the losses of chunks are added to one sum, by one divisor") {
                                           divisor, true, sum);
   }
   CHECK(divisor.item() == 10);
-  CHECK(relative_difference(ops::div(sum, divisor), whole.loss) < 1e-6);
-  CHECK(relative_difference(
+  CHECK(test::relative_difference(ops::div(sum, divisor), whole.loss) < 1e-6);
+  CHECK(test::relative_difference(
             parts, ops::cross_entropy_backward(ops::ones({}, f32), logits, targets, {}, whole, {})) < 1e-6);
 }
 
 TEST_CASE("cuda: a target that is no class is an error when the host waits") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   const Tensor x = ops::ones({2, 4}, f32).to(device), weight = ops::ones({3, 4}, f32).to(device);
   const Tensor targets = Tensor::from(std::vector<int64_t>{1, 5}).to(device);
   std::string message;
@@ -89,7 +89,7 @@ TEST_CASE("cuda: a target that is no class is an error when the host waits") {
 }
 
 TEST_CASE("cuda: losses of single elements have the CPU's bits, and their sums its values") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   manual_seed(3);
   using Kind = ElementwiseLossKind;
   for (const DType dtype : floating)
@@ -99,17 +99,19 @@ TEST_CASE("cuda: losses of single elements have the CPU's bits, and their sums i
       const ElementwiseLoss f{kind, 0.7};
       const Tensor x = ops::cast(rand({33, 41}), dtype), target = ops::cast(rand({33, 41}), dtype);
       const Tensor x2 = x.to(device), target2 = target.to(device);
-      CHECK(same_bits_on_cpu(ops::elementwise_loss(f, x2, target2, LossReduction::none),
-                             ops::elementwise_loss(f, x, target, LossReduction::none)));
+      CHECK(test::have_same_bits(ops::elementwise_loss(f, x2, target2, LossReduction::none),
+                                 ops::elementwise_loss(f, x, target, LossReduction::none)));
       for (const LossReduction reduction : {LossReduction::mean, LossReduction::sum}) {
-        CHECK(relative_difference(ops::elementwise_loss(f, x2, target2, reduction),
-                                  ops::elementwise_loss(f, x, target, reduction)) < tolerance_of(dtype));
+        CHECK(test::relative_difference(ops::elementwise_loss(f, x2, target2, reduction),
+                                        ops::elementwise_loss(f, x, target, reduction)) <
+              tolerance_of(dtype));
         const Tensor dloss = ops::full({}, 0.5, dtype);
-        CHECK(same_bits_on_cpu(ops::elementwise_loss_backward(f, dloss.to(device), x2, target2, reduction),
-                               ops::elementwise_loss_backward(f, dloss, x, target, reduction)));
+        CHECK(
+            test::have_same_bits(ops::elementwise_loss_backward(f, dloss.to(device), x2, target2, reduction),
+                                 ops::elementwise_loss_backward(f, dloss, x, target, reduction)));
       }
       const Tensor dloss = values({33, 41}, dtype);
-      CHECK(same_bits_on_cpu(
+      CHECK(test::have_same_bits(
           ops::elementwise_loss_backward(f, dloss.to(device), x2.transpose(0, 1).transpose(0, 1), target2,
                                          LossReduction::none),
           ops::elementwise_loss_backward(f, dloss, x, target, LossReduction::none)));
@@ -117,7 +119,7 @@ TEST_CASE("cuda: losses of single elements have the CPU's bits, and their sums i
 }
 
 TEST_CASE("cuda: cross entropy with probabilities as targets") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   manual_seed(4);
   for (const DType dtype : floating)
     for (const double smoothing : {0.0, 0.2})
@@ -135,7 +137,7 @@ TEST_CASE("cuda: cross entropy with probabilities as targets") {
                   targets.to(where), weight.to(where), forward.log_sum_exp, options)};
         };
         const std::vector<Tensor> here = run(cpu()), there = run(device);
-        CHECK(relative_difference(there[0], here[0]) < 4 * tolerance_of(dtype));
-        CHECK(relative_difference(there[1], here[1]) < 4 * tolerance_of(dtype));
+        CHECK(test::relative_difference(there[0], here[0]) < 4 * tolerance_of(dtype));
+        CHECK(test::relative_difference(there[1], here[1]) < 4 * tolerance_of(dtype));
       }
 }

@@ -33,7 +33,7 @@
 #include "tensor/error.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/creation/generator.h"
-#include "tests/cuda/device/test_device.h"
+#include "tests/cuda/device/on_device.h"
 
 using namespace tessera;
 
@@ -67,7 +67,7 @@ struct Net {
 
 void check_alike(const std::vector<Tensor>& there, const std::vector<Tensor>& here, double tolerance) {
   REQUIRE(there.size() == here.size());
-  for (size_t i = 0; i < here.size(); ++i) CHECK(relative_difference(there[i], here[i]) < tolerance);
+  for (size_t i = 0; i < here.size(); ++i) CHECK(test::relative_difference(there[i], here[i]) < tolerance);
 }
 
 /// The parameters after some steps, clipped; half way the state goes through the CPU, as by a checkpoint.
@@ -91,7 +91,7 @@ std::vector<Tensor> train(const Make& make, Device device) {
 }  // namespace
 
 TEST_CASE("cuda: every optimizer with clipped gradients gives the CPU's parameters") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   const std::vector<std::pair<std::string, Make>> cases = {
       {"SGD", maker<optim::SGD>({.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true})},
       {"Adam", maker<optim::Adam>({.lr = 0.01})},
@@ -113,7 +113,7 @@ TEST_CASE("cuda: every optimizer with clipped gradients gives the CPU's paramete
     const std::vector<Tensor> there = train(make, device);
     check_alike(there, train(make, cpu()), 1e-4);
     const std::vector<Tensor> again = train(make, device);
-    for (size_t i = 0; i < there.size(); ++i) CHECK(same_bits_on_cpu(there[i], again[i]));
+    for (size_t i = 0; i < there.size(); ++i) CHECK(test::have_same_bits(there[i], again[i]));
   }
 }
 
@@ -130,11 +130,11 @@ TEST_CASE("cuda: L-BFGS with a line search gives the CPU's loss") {
     });
     return net.loss().item();
   };
-  CHECK(std::abs(run(test_device()) - run(cpu())) < 1e-4);
+  CHECK(std::abs(run(test::device_under_test()) - run(cpu())) < 1e-4);
 }
 
 TEST_CASE("cuda: norms of every power, and gradients clipped in place") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   Net here(cpu()), there(device);
   here.loss().backward();
   there.loss().backward();
@@ -146,13 +146,13 @@ TEST_CASE("cuda: norms of every power, and gradients clipped in place") {
   for (Net* net : {&here, &there}) optim::clip_grad_norm(net->layers.parameters(), 0.05);
   CHECK(std::abs(optim::grad_norm(there.layers.parameters()).item() - 0.05) < 1e-5);
   const auto gradient = [](Net& net) { return net.layers.parameters()[0].variable.grad().value(); };
-  CHECK(relative_difference(gradient(there), gradient(here)) < 1e-6);
+  CHECK(test::relative_difference(gradient(there), gradient(here)) < 1e-6);
   gradient(there).narrow(0, 0, 1).copy_from(ops::full({1, 6}, HUGE_VAL, f32).to(device));
   CHECK_THROWS_AS(optim::grad_norm(there.layers.parameters(), {.error_if_nonfinite = true}), NonFiniteError);
 }
 
 TEST_CASE("cuda: a scaled loss, its gradients unscaled, and a step that overflows") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   const auto run = [](Device where) {
     Net net(where);
     optim::AdamW adam(net.layers.parameters(), {.lr = 0.01});
@@ -174,7 +174,7 @@ TEST_CASE("cuda: a scaled loss, its gradients unscaled, and a step that overflow
 }
 
 TEST_CASE("cuda: an exponential moving average, computed with and restored") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   const auto run = [](Device where) {
     Net net(where);
     nn::ExponentialMovingAverage average(net.layers, {.decay = 0.5});
@@ -191,7 +191,7 @@ TEST_CASE("cuda: an exponential moving average, computed with and restored") {
       const nn::ExponentialMovingAverage::Swapped swapped(average);
       averaged = net.values();
     }
-    for (size_t i = 0; i < own.size(); ++i) CHECK(same_bits_on_cpu(net.values()[i], own[i]));
+    for (size_t i = 0; i < own.size(); ++i) CHECK(test::have_same_bits(net.values()[i], own[i]));
     return averaged;
   };
   check_alike(run(device), run(cpu()), 1e-5);

@@ -19,7 +19,7 @@
 #include "optim/rules/adam.h"
 #include "optim/schedules/decay.h"
 #include "tensor/memory/account.h"
-#include "tests/cuda/device/test_device.h"
+#include "tests/cuda/device/on_device.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace tessera;
@@ -107,7 +107,7 @@ std::vector<double> after(const std::vector<double>& losses, size_t steps) {
 }  // namespace
 
 TEST_CASE("cuda: a trainer on the device has the CPU's losses, and the same bits when it is resumed") {
-  const Device device = test_device();
+  const Device device = test::device_under_test();
   for (const PrecisionMode precision : {PrecisionMode::f32, PrecisionMode::bf16, PrecisionMode::f16}) {
     const TemporaryFolder folder;
     // In f32 sums have another order; in the half types a rounding step of the parameters.
