@@ -63,6 +63,20 @@ int exit_early() {
   std::exit(0);
 }
 
+/// What a program sees of the driver: its version, and whether calls that need a device work.
+int print_driver() {
+  int version = 0;
+  int* block = nullptr;
+  if (cudaDriverGetVersion(&version) != cudaSuccess) return 1;
+  const cudaError_t allocated = cudaMalloc(&block, 128);
+  store<<<1, 32>>>(block, 1);
+  const cudaError_t launched = cudaGetLastError();
+  std::printf("driver %d: cudaMalloc %s, launch %s\n", version, cudaGetErrorName(allocated),
+              cudaGetErrorName(launched));
+  cudaFree(block);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -72,6 +86,7 @@ int main(int argc, char** argv) {
     std::printf("two devices: %d\n", failed);
     return failed;
   }
+  if (std::strcmp(action, "driver") == 0) return print_driver();
   if (std::strcmp(action, "exit") == 0) return exit_early();
   int count = -1;
   const cudaError_t error = cudaGetDeviceCount(&count);

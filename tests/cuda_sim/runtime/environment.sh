@@ -22,6 +22,12 @@ expect 0 "cudaSuccess, 1 devices, sm_90, 4294967296 bytes" clean
 expect 0 "sm_90, 1048576 bytes" clean TESSERA_CUDA_SIM_MEMORY=1M
 expect 0 "two devices: 0" two TESSERA_CUDA_SIM_DEVICES=2
 expect 2 "cudaErrorNoDevice, 0 devices" clean TESSERA_CUDA_SIM_DEVICES=0
+# A driver before the runtime's major version; a minor version may be any.
+expect 2 "cudaErrorInsufficientDriver, 0 devices" clean TESSERA_CUDA_SIM_DRIVER=12.4
+expect 0 "driver 12040: cudaMalloc cudaErrorInsufficientDriver, launch cudaErrorInsufficientDriver" driver \
+  TESSERA_CUDA_SIM_DRIVER=12.4
+expect 0 "driver 13[0-9]*: cudaMalloc cudaSuccess, launch cudaSuccess" driver
+expect 0 "driver 13990: cudaMalloc cudaSuccess, launch cudaSuccess" driver TESSERA_CUDA_SIM_DRIVER=13.99
 # PTX for sm_90 is too late for an sm_80 card.
 expect 2 "launch: cudaErrorNoKernelImageForDevice" clean TESSERA_CUDA_SIM_ARCH=80
 # A bad setting fails like a card that cannot be initialised, and says why.

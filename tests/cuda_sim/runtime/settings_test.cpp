@@ -5,6 +5,8 @@
 #include <map>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "tools/cuda_sim/runtime/configuration/architecture.h"
 
@@ -30,9 +32,11 @@ TEST_CASE("settings have defaults and are read from the environment") {
   CHECK(defaults.devices == 1);
   CHECK(defaults.device.compute_capability == 90);
   CHECK(defaults.exit_code == 0);
+  CHECK(defaults.driver == 0);
   const RuntimeSettings settings = read({{"TESSERA_CUDA_SIM_ARCH", "86"},
                                          {"TESSERA_CUDA_SIM_MEMORY", "3M"},
                                          {"TESSERA_CUDA_SIM_DEVICES", "4"},
+                                         {"TESSERA_CUDA_SIM_DRIVER", "12.4"},
                                          {"TESSERA_CUDA_SIM_ORDER", "random"},
                                          {"TESSERA_CUDA_SIM_SEED", "17"},
                                          {"TESSERA_CUDA_SIM_CHECKS", "all,-leak"},
@@ -44,6 +48,7 @@ TEST_CASE("settings have defaults and are read from the environment") {
   CHECK(settings.device.compute_capability == 86);
   CHECK(settings.device.memory_bytes == 3u << 20);
   CHECK(settings.devices == 4);
+  CHECK(settings.driver == 12040);
   CHECK(settings.schedule.order == RunOrder::random);
   CHECK(settings.schedule.seed == 17);
   CHECK(settings.device.seed == 17);
@@ -58,14 +63,18 @@ TEST_CASE("a bad value is an error that says what is possible") {
   CHECK_THROWS_WITH_AS(read({{"TESSERA_CUDA_SIM_DEVICES", "many"}}),
                        "TESSERA_CUDA_SIM_DEVICES is 'many'; expected a number from 0 to 16",
                        std::invalid_argument);
-  for (const auto& [name, value] : std::map<std::string, std::string>{{"TESSERA_CUDA_SIM_MEMORY", "4GB"},
-                                                                      {"TESSERA_CUDA_SIM_MEMORY", "0"},
-                                                                      {"TESSERA_CUDA_SIM_ORDER", "sometimes"},
-                                                                      {"TESSERA_CUDA_SIM_BLOCKS", "up"},
-                                                                      {"TESSERA_CUDA_SIM_CHECKS", "races"},
-                                                                      {"TESSERA_CUDA_SIM_COUNTERS", "yes"},
-                                                                      {"TESSERA_CUDA_SIM_SEED", "-1"},
-                                                                      {"TESSERA_CUDA_SIM_EXIT_CODE", "256"}})
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::string>>{{"TESSERA_CUDA_SIM_MEMORY", "4GB"},
+                                                        {"TESSERA_CUDA_SIM_MEMORY", "0"},
+                                                        {"TESSERA_CUDA_SIM_DRIVER", "12"},
+                                                        {"TESSERA_CUDA_SIM_DRIVER", "12.x"},
+                                                        {"TESSERA_CUDA_SIM_DRIVER", ".4"},
+                                                        {"TESSERA_CUDA_SIM_ORDER", "sometimes"},
+                                                        {"TESSERA_CUDA_SIM_BLOCKS", "up"},
+                                                        {"TESSERA_CUDA_SIM_CHECKS", "races"},
+                                                        {"TESSERA_CUDA_SIM_COUNTERS", "yes"},
+                                                        {"TESSERA_CUDA_SIM_SEED", "-1"},
+                                                        {"TESSERA_CUDA_SIM_EXIT_CODE", "256"}})
     CHECK_THROWS_AS(read({{name, value}}), std::invalid_argument);
   CHECK_THROWS_AS(read({{"TESSERA_CUDA_SIM_ODER", "lazy"}}), std::invalid_argument);
 }

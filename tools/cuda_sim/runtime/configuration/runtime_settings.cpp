@@ -49,10 +49,22 @@ int to_int(uint64_t value) {
   return static_cast<int>(value);
 }
 
-const std::array<SettingRow, 15>& rows() {
+/// "12.4" as CUDA writes it in a number, 12040.
+int read_version(const std::string& text) {
+  try {
+    const size_t point = text.find('.');
+    if (point == std::string::npos) throw std::invalid_argument("no minor version");
+    return to_int(read_number(text.substr(0, point), 1, 999) * 1000 +
+                  read_number(text.substr(point + 1), 0, 99) * 10);
+  } catch (const std::invalid_argument&) {
+    throw std::invalid_argument("a version, as 12.4");
+  }
+}
+
+const std::array<SettingRow, 16>& rows() {
   using S = RuntimeSettings;
   using Text = const std::string&;
-  static const std::array<SettingRow, 15> table{{
+  static const std::array<SettingRow, 16> table{{
       {"TESSERA_CUDA_SIM_ARCH", "80, 86, 89, 90", "the architecture that the card states (90)",
        [](S& s, Text v) {
          const auto capability = to_int(read_number(v, 0, 999));
@@ -63,6 +75,8 @@ const std::array<SettingRow, 15>& rows() {
        [](S& s, Text v) { s.device.memory_bytes = read_bytes(v); }},
       {"TESSERA_CUDA_SIM_DEVICES", "0 to 16", "number of devices (1)",
        [](S& s, Text v) { s.devices = to_int(read_number(v, 0, 16)); }},
+      {"TESSERA_CUDA_SIM_DRIVER", "12.4", "version of the driver, which may be too old (the runtime's)",
+       [](S& s, Text v) { s.driver = read_version(v); }},
       {"TESSERA_CUDA_SIM_MULTIPROCESSORS", "1 to 256", "multiprocessors that a device states (4)",
        [](S& s, Text v) { s.device.multiprocessors = to_int(read_number(v, 1, 256)); }},
       {"TESSERA_CUDA_SIM_THREADS", "0 to 256", "host threads that run blocks; 0: all processors (0)",

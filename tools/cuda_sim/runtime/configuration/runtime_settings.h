@@ -14,6 +14,7 @@ namespace tessera::cuda_sim {
 struct RuntimeSettings {
   Settings device;  ///< of every device
   int devices = 1;
+  int driver = 0;  ///< as cudaDriverGetVersion gives it, 12040 for 12.4; 0: the version of the runtime
   std::string checks = "all";
   Scheduler::Options schedule;
   bool prints_counters = false;

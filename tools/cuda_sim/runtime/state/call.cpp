@@ -37,6 +37,7 @@ Stream* Call::stream(cudaStream_t handle) {
 
 cudaError_t refuse_call(Call& call, CallKind kind) {
   if (!call.runtime.settings_error.empty()) return cudaErrorInitializationError;
+  if (!call.runtime.driver_is_sufficient()) return cudaErrorInsufficientDriver;
   if (call.runtime.device_count() == 0) return cudaErrorNoDevice;
   if (kind == CallKind::needs_no_device) return cudaSuccess;
   if (const DeviceState* device = call.runtime.opened(call.thread.device);

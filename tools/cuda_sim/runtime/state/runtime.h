@@ -47,6 +47,10 @@ class Runtime {
   /// A device, opened when it is used first. `index` is in range.
   DeviceState& device(int index);
   int device_count() const { return settings.devices; }
+  int driver_version() const { return settings.driver != 0 ? settings.driver : CUDART_VERSION; }
+  /// Drivers carry out programs of their major version and of earlier ones (CUDA Compatibility, "Minor
+  /// Version Compatibility").
+  bool driver_is_sufficient() const { return driver_version() / 1000 >= CUDART_VERSION / 1000; }
   /// The opened device at `index`, or null.
   DeviceState* opened(int index) { return devices_[static_cast<size_t>(index)].get(); }
   /// The device of which the memory contains an address; null: the host's.

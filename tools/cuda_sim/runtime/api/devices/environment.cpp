@@ -15,7 +15,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 
 cudaError_t cudaDriverGetVersion(int* version) {
   if (version == nullptr) return cudaErrorInvalidValue;
-  *version = CUDART_VERSION;
+  *version = Runtime::instance().driver_version();
   return cudaSuccess;
 }
 
