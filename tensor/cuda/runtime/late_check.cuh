@@ -37,8 +37,8 @@ __global__ void __launch_bounds__(checking_threads)
               static_cast<unsigned long long>(positions[0]));
 }
 
-/// The value at the position that several blocks agreed on. A graph's slot may have the position of an earlier
-/// launch, whose value has changed since.
+/// The value at the position that several blocks agreed on. A graph's slot may have the position of an
+/// earlier launch, whose value has changed since.
 template <class Wrong>
 __global__ void __launch_bounds__(32) value_kernel(Wrong wrong, cuda_runtime::LateErrorSlot* slot) {
   if (threadIdx.x == 0 && slot->position >= 0 && wrong(slot->position))
