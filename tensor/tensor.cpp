@@ -114,7 +114,7 @@ void Tensor::copy_from(const Tensor& source) const {
   require_distinct_elements("copy_from", *this);
   if (crosses) {
     if (is_contiguous())
-      cuda_backend::copy(source.contiguous(), *this);
+      cuda_backend::copy(source, *this);
     else
       copy_kernel(device, source.to(device), *this);
     return bump_version();

@@ -30,6 +30,7 @@ constexpr const char* library = "libcudnn.so.9";
 extern "C" {
 
 TESSERA_FORWARD(cudnnCreate, (cudnnHandle_t * handle), (handle))
+TESSERA_FORWARD(cudnnDestroy, (cudnnHandle_t handle), (handle))
 TESSERA_FORWARD(cudnnSetStream, (cudnnHandle_t handle, cudaStream_t stream), (handle, stream))
 TESSERA_FORWARD(cudnnBackendCreateDescriptor,
                 (cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* descriptor), (type, descriptor))
@@ -80,8 +81,15 @@ void check(cudnnStatus_t status, const char* call, std::source_location place) {
 
 cudnnHandle_t cudnn_handle(Device device) {
   // A handle belongs to one thread: its stream is set by each call.
-  thread_local std::map<int, cudnnHandle_t> handles;
-  cudnnHandle_t& handle = handles[device.index];
+  struct Handles {
+    std::map<int, cudnnHandle_t> by_device;
+    ~Handles() {
+      for (const auto& [index, handle] : by_device)
+        if (handle != nullptr) cudnnDestroy(handle);
+    }
+  };
+  thread_local Handles handles;
+  cudnnHandle_t& handle = handles.by_device[device.index];
   if (handle == nullptr) {
     const DeviceGuard guard(device);
     check(cudnnCreate(&handle), "cudnnCreate");

@@ -16,7 +16,7 @@ namespace tessera::cuda_runtime {
 void check(cudnnStatus_t status, const char* call,
            std::source_location place = std::source_location::current());
 
-/// This thread's handle of a device, on the device's current stream; it lives until the process ends. Throws
+/// This thread's handle of a device, on the device's current stream; it lives until the thread ends. Throws
 /// DeviceError where there is no cuDNN.
 cudnnHandle_t cudnn_handle(Device device);
 
