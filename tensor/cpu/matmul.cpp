@@ -16,24 +16,8 @@ namespace {
 // The fewest multiply-adds for which a second thread is worth its start.
 constexpr int64_t grain = 1 << 17;
 
-/// Every thread packs the rows and columns of its block, so among the ways to cut into `blocks` blocks the
-/// one with the smallest perimeter of a block is chosen.
-Cut smallest_perimeter(int64_t m, int64_t n, int64_t blocks) {
-  constexpr int64_t step = 16;  // elements of a vector
-  Cut best;
-  int64_t smallest = INT64_MAX;
-  for (int64_t rows = 1; rows <= blocks; ++rows) {
-    if (blocks % rows != 0) continue;
-    const int64_t columns = blocks / rows;
-    if ((rows > 1 && rows * step > m) || (columns > 1 && columns * step > n)) continue;
-    const int64_t perimeter = m / rows + n / columns;
-    if (perimeter < smallest) {
-      smallest = perimeter;
-      best = {rows, columns, step, step};
-    }
-  }
-  return best;
-}
+/// A library packs the rows and columns of each block.
+constexpr CutCosts library_costs{.row_step = 16, .column_step = 16, .a_work = 32, .b_work = 32};
 
 template <class T, class C>
 void add_bias(const Gemm<T, C>& tile, const T* bias) {
@@ -49,7 +33,9 @@ void multiply_batch(const ProductBatch<T, C>& batch, const Tensor& bias, const M
   const T* added = bias.defined() ? static_cast<const T*>(bias.raw_data()) : nullptr;
   for_each_block(
       batch, grain,
-      [](const Gemm<T, C>& first, int64_t threads) { return smallest_perimeter(first.m, first.n, threads); },
+      [](const Gemm<T, C>& first, int64_t parts) {
+        return fastest_cut(first.m, first.n, parts, library_costs);
+      },
       [&](const Gemm<T, C>& block, int64_t column) {
         multiply(block);
         if (added) add_bias(block, added + column);

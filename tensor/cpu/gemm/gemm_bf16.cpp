@@ -61,13 +61,10 @@ void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias) {
   }
 }
 
-/// By columns, so that each thread packs only its columns of b; by rows where there are few columns, or where
-/// a is packed and has more rows.
+/// Each thread packs its columns of b, and its rows of a where a is stored transposed.
 template <class C>
-Cut choose_cut(const Gemm<bfloat16, C>& gemm, int64_t threads) {
-  const bool wide = gemm.n >= threads * tile_columns, tall = gemm.m >= threads * tile_rows;
-  if (tall && (!wide || (gemm.a_transposed && gemm.m > gemm.n))) return {threads, 1, tile_rows, tile_columns};
-  return gemm.n >= threads * panel_width ? Cut{1, threads, tile_rows, tile_columns} : Cut{};
+ThreadCut choose_cut(const Gemm<bfloat16, C>& gemm, int64_t parts) {
+  return fastest_cut(gemm.m, gemm.n, parts, {tile_rows, panel_width, gemm.a_transposed ? 32 : 8, 32});
 }
 
 template <class C>

@@ -172,21 +172,16 @@ void multiply(const Operands& o) {
 
 // The fewest multiply-adds for which a second thread is worth its start.
 constexpr int64_t grain = 1 << 18;
-// Threads get at least this many columns or rows of c, and multiples of it.
-constexpr int64_t granularity = 32;
-
-/// By columns, and by rows where there are few columns.
-Cut choose_cut(int64_t m, int64_t n, int64_t threads) {
-  if (n >= threads * granularity) return {1, threads, granularity, granularity, false};
-  return {std::clamp<int64_t>(m / granularity, 1, threads), 1, granularity, granularity, false};
-}
+// Packing b costs a third to a half of a product of some hundred rows, so parts of the same columns, each of
+// which packs them again, are dear.
+constexpr CutCosts costs{.row_step = 32, .column_step = 32, .a_work = 8, .b_work = 128};
 
 /// One matrix product, cut into blocks of c.
 void multiply_matrices(const Operands& o) {
   const int64_t m = o.out.size(0), n = o.out.size(1);
   for_each_block(
       {.count = 1, .m = m, .n = n, .k = o.a.size(1)}, grain,
-      [&](int64_t threads) { return choose_cut(m, n, threads); },
+      [&](int64_t parts) { return fastest_cut(m, n, parts, costs); },
       [&](int64_t, const ProductBlock& block) {
         const auto [row, rows, column, columns] = block;
         multiply({o.a.narrow(0, row, rows), o.b.narrow(1, column, columns),

@@ -81,23 +81,8 @@ Rows rows_of(const Gemm<float>& g, const Range& range, int64_t i, int64_t count,
   return {memory, strip, 1, height};
 }
 
-/// The cut with the least work of a thread. Where both operands cost the same, tall products are cut by rows:
-/// the operations before and after them are, so that a thread finds its rows in its own cache.
-Cut choose_cut(const Gemm<float>& g, int64_t threads) {
-  Cut best;
-  int64_t least = INT64_MAX;
-  for (int64_t rows = 1; rows <= threads; ++rows) {
-    if (threads % rows != 0) continue;
-    const int64_t columns = threads / rows;
-    const int64_t m = rounded_up((g.m + rows - 1) / rows, tile_rows),
-                  n = rounded_up((g.n + columns - 1) / columns, packed_columns);
-    const int64_t work = m * n + operand_work * (m + n);
-    if (work < least) {
-      least = work;
-      best = {rows, columns, tile_rows, packed_columns};
-    }
-  }
-  return best;
+ThreadCut choose_cut(const Gemm<float>& g, int64_t parts) {
+  return fastest_cut(g.m, g.n, parts, {tile_rows, packed_columns, operand_work, operand_work});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensor/cpu/gemm/gemm.h"
+#include "tensor/cpu/gemm/thread_cut.h"
 #include "tensor/matrix_layout.h"
 #include "tensor/strided_loop.h"
 #include "tensor/threads/parallel.h"
@@ -12,20 +13,12 @@
 /// choice of a cut.
 ///
 /// 1. How many threads. A second thread is worth its start from `grain` multiply-adds on (`threads_for`).
-/// 2. Whole products, or blocks. A batch that gives each thread equally many products, or at least four, is
-///    divided into products. Otherwise each product is cut into a block of c per thread. The sum over k is
-///    never cut: it would need a second pass over c, and every number of threads would round differently.
-/// 3. Where the edges are. A block begins at a multiple of the kernel's tile, so that only the last one has
-///    partial tiles:
-///
-///        m = 100, n = 64: rows = 2, columns = 2, steps of 16
-///
-///              0        32       64
-///            0 +--------+--------+
-///              | 0      | 1      |     block i of `Cut::block`
-///           64 +--------+--------+     (100 / 2 = 50, rounded up to 64)
-///              | 2      | 3      |
-///          100 +--------+--------+
+/// 2. Whole products, or blocks. Products are cut into as few parts as give every thread equally many, or
+///    at least four and a tenth less than another (`plan_products`). The sum over k is never cut: it would need a second pass over c, and
+///    every number of threads would round differently.
+/// 3. Where the edges are. A part begins at a multiple of the kernel's tile, so that only the last one has
+///    partial tiles; it is a block of c, or up to three where a block each would leave threads without work
+///    (thread_cut.h).
 ///
 /// Where a function of x is computed between two products (tensor/cpu/layers/activation_linear.cpp), the
 /// cache limits a block too: a thread then gets several blocks, and every thread equally many
@@ -35,14 +28,8 @@
 /// in another order, so a changed cut is a change of results.
 namespace tessera::kernels::cpu {
 
-/// Rows and columns of c. A block is empty where an extent has fewer steps than blocks.
-struct ProductBlock {
-  int64_t row, rows, column, columns;
-  bool empty() const { return rows == 0 || columns == 0; }
-};
-
-/// The number of blocks of rows and of columns that c is cut into, and the steps that their edges are
-/// multiples of.
+/// A grid of blocks of c, however many each thread gets: the number of blocks of rows and of columns, and the
+/// steps that their edges are multiples of.
 struct Cut {
   int64_t rows = 1, columns = 1;
   int64_t row_step = 1, column_step = 1;
@@ -64,11 +51,6 @@ struct Cut {
   }
 };
 
-/// The number of threads for `work` multiply-adds, at least `grain` for each.
-inline int64_t threads_for(int64_t work, int64_t grain) {
-  return std::clamp<int64_t>(work / grain, 1, num_threads());
-}
-
 /// The number of blocks of at most `largest` into which an extent is cut, so that each of `num_threads()`
 /// threads gets equally many.
 inline int64_t blocks_of_at_most(int64_t largest, int64_t extent) {
@@ -81,20 +63,38 @@ struct ProductExtents {
   int64_t count, m, n, k;
 };
 
+/// How products are shared: each is cut into `parts`, and the parts of all are dealt to `threads` in their
+/// order, equally many to each or one more.
+struct ProductPlan {
+  int64_t threads, parts;
+  ThreadCut cut;  ///< of each product, into `parts`
+};
+
+/// The plan for at most `most_threads`. choose_cut(parts) gives the cut of a product.
+template <class ChooseCut>
+ProductPlan plan_products(const ProductExtents& e, int64_t grain, int64_t most_threads,
+                          const ChooseCut& choose_cut) {
+  const int64_t threads = std::clamp<int64_t>(e.count * e.m * e.n * e.k / grain, 1, most_threads);
+  const auto is_even = [&](int64_t parts) {
+    const int64_t all = e.count * parts, most = (all + threads - 1) / threads;
+    return all == threads * most || (all >= 4 * threads && 10 * all >= 9 * threads * most);
+  };
+  int64_t parts = 1;
+  while (parts < threads && !is_even(parts)) ++parts;
+  return {threads, parts, parts == 1 ? ThreadCut{} : choose_cut(parts)};
+}
+
 /// Calls multiply(index of a product, block of its c) for every block of all products, in `num_threads()`
-/// threads. choose_cut(threads) gives the cut where there are fewer products than threads could share.
+/// threads at most. choose_cut as in `plan_products`.
 template <class ChooseCut, class Multiply>
 void for_each_block(const ProductExtents& e, int64_t grain, const ChooseCut& choose_cut,
                     const Multiply& multiply) {
-  const int64_t work = e.m * e.n * e.k, threads = threads_for(e.count * work, grain);
-  const bool uncut = e.count % threads == 0 || e.count >= 4 * threads;
-  const Cut cut = uncut ? Cut{} : choose_cut(threads);
-  const int64_t blocks = cut.blocks();
-  parallel_for(e.count * blocks, 1 + grain * blocks / (work + 1), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const ProductBlock block = cut.block(e.m, e.n, i % blocks);
-      if (!block.empty()) multiply(i / blocks, block);
-    }
+  const ProductPlan plan = plan_products(e, grain, num_threads(), choose_cut);
+  const int64_t all = e.count * plan.parts;
+  parallel_for(plan.threads, 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = all * first / plan.threads; i < all * last / plan.threads; ++i)
+      for (const ProductBlock& block : plan.cut.pieces(e.m, e.n, i % plan.parts))
+        if (!block.empty()) multiply(i / plan.parts, block);
   });
 }
 
@@ -139,14 +139,14 @@ ProductBatch<T, C> product_batch(const Tensor& a, const Tensor& b, const Tensor&
 }
 
 /// Calls multiply(product of a block, its first column) for every block of the batch. choose_cut(first
-/// product, threads) as in `for_each_block` of extents.
+/// product, parts) gives the cut of a product.
 template <class T, class C, class ChooseCut, class Multiply>
 void for_each_block(const ProductBatch<T, C>& batch, int64_t grain, const ChooseCut& choose_cut,
                     const Multiply& multiply) {
   const Gemm<T, C>& first = batch.first;
   for_each_block(
       {batch.count, first.m, first.n, first.k}, grain,
-      [&](int64_t threads) { return choose_cut(first, threads); },
+      [&](int64_t parts) { return choose_cut(first, parts); },
       [&](int64_t index, const ProductBlock& block) {
         multiply(batch.at(index).tile(block.row, block.rows, block.column, block.columns), block.column);
       });

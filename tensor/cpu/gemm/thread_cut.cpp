@@ -1,0 +1,105 @@
+#include "tensor/cpu/gemm/thread_cut.h"
+
+#include <algorithm>
+
+namespace tessera::kernels::cpu {
+namespace {
+
+int64_t steps_of(int64_t extent, int64_t step) {
+  return (extent + step - 1) / step;
+}
+
+/// The block of steps [i0, i1) of rows by [j0, j1) of columns.
+ProductBlock block_of(const ThreadCut& cut, int64_t m, int64_t n, int64_t i0, int64_t i1, int64_t j0,
+                      int64_t j1) {
+  if (i0 >= i1 || j0 >= j1) return {};
+  const int64_t row = i0 * cut.row_step, column = j0 * cut.column_step;
+  return {row, std::min(m, i1 * cut.row_step) - row, column, std::min(n, j1 * cut.column_step) - column};
+}
+
+/// The time of the slowest thread.
+int64_t time_of(const ThreadCut& cut, int64_t m, int64_t n, const CutCosts& costs) {
+  int64_t slowest = 0;
+  for (int64_t i = 0; i < cut.threads; ++i) slowest = std::max(slowest, thread_time(cut, m, n, i, costs));
+  return slowest;
+}
+
+ThreadCut find_cut(int64_t m, int64_t n, int64_t threads, const CutCosts& costs) {
+  ThreadCut best;
+  int64_t least = INT64_MAX;
+  const int64_t most_bands = std::min(threads, steps_of(m, costs.row_step));
+  for (const bool runs : {false, true})
+    for (int64_t bands = most_bands; bands >= 1; --bands) {
+      const ThreadCut cut{threads, bands, costs.row_step, costs.column_step, runs};
+      const int64_t time = time_of(cut, m, n, costs);
+      if (time >= least) continue;
+      least = time;
+      best = cut;
+    }
+  return best;
+}
+
+}  // namespace
+
+int64_t thread_time(const ThreadCut& cut, int64_t m, int64_t n, int64_t i, const CutCosts& costs) {
+  int64_t time = 0, first = m, last = 0;
+  for (const ProductBlock& piece : cut.pieces(m, n, i)) {
+    if (piece.empty()) continue;
+    time += piece.rows * piece.columns + costs.b_work * piece.columns;
+    first = std::min(first, piece.row);
+    last = std::max(last, piece.row + piece.rows);
+  }
+  return time + costs.a_work * std::max<int64_t>(last - first, 0);
+}
+
+ThreadCut::Pieces ThreadCut::pieces(int64_t m, int64_t n, int64_t i) const {
+  const int64_t rows = steps_of(m, row_step), columns = steps_of(n, column_step);
+  const int64_t band = ((i + 1) * bands - 1) / threads;  // the last whose first thread is at most i
+  const int64_t first = threads * band / bands, count = threads * (band + 1) / bands - first;
+  // Edges are rounded to the nearest step.
+  const auto edge = [&](int64_t thread) { return (2 * rows * thread + threads) / (2 * threads); };
+  const int64_t i0 = edge(first), i1 = edge(first + count), height = i1 - i0, k = i - first;
+  Pieces pieces{};
+  if (!runs) {
+    pieces[0] = block_of(*this, m, n, i0, i1, columns * k / count, columns * (k + 1) / count);
+    return pieces;
+  }
+  if (height == 0) return pieces;
+  const int64_t steps = height * columns, begin = steps * k / count, end = steps * (k + 1) / count;
+  if (begin == end) return pieces;
+  const int64_t first_column = begin / height, last_column = (end - 1) / height;
+  if (first_column == last_column) {
+    const int64_t base = first_column * height;
+    pieces[0] = block_of(*this, m, n, i0 + begin - base, i0 + end - base, first_column, first_column + 1);
+    return pieces;
+  }
+  // Whole columns are one block; a part of a column before and after them are blocks of their own.
+  const int64_t whole_begin = steps_of(begin, height), whole_end = end / height;
+  pieces[0] = block_of(*this, m, n, i0 + begin - first_column * height, i1, first_column, whole_begin);
+  pieces[1] = block_of(*this, m, n, i0, i1, whole_begin, whole_end);
+  pieces[2] = block_of(*this, m, n, i0, i0 + end - whole_end * height, whole_end, whole_end + 1);
+  return pieces;
+}
+
+ThreadCut fastest_cut(int64_t m, int64_t n, int64_t threads, const CutCosts& costs) {
+  if (threads == 1) return {1, 1, costs.row_step, costs.column_step, false};
+  // A search over many threads takes longer than a small product; a step repeats its shapes.
+  struct Known {
+    int64_t m = -1, n = 0, threads = 0;
+    CutCosts costs{};
+    ThreadCut cut;
+  };
+  thread_local std::array<Known, 64> known;
+  const auto mixed = static_cast<uint64_t>(m) * 0x9E3779B97F4A7C15u +
+                     static_cast<uint64_t>(n) * 0xC2B2AE3D27D4EB4Fu + static_cast<uint64_t>(threads);
+  Known& place = known[(mixed ^ (mixed >> 29)) % known.size()];
+  const auto same_costs = [&](const CutCosts& other) {
+    return other.row_step == costs.row_step && other.column_step == costs.column_step &&
+           other.a_work == costs.a_work && other.b_work == costs.b_work;
+  };
+  if (place.m != m || place.n != n || place.threads != threads || !same_costs(place.costs))
+    place = {m, n, threads, costs, find_cut(m, n, threads, costs)};
+  return place.cut;
+}
+
+}  // namespace tessera::kernels::cpu
