@@ -1,231 +1,145 @@
 // Attention's backward, in blocks of keys by blocks of queries. The weights are recomputed from the
 // log-sum-exp: five products where the forward has two. A block of keys keeps its gradients in the cache for
 // all queries that attend to it, of all heads of q that share it, in their order; the queries' gradients are
-// added up block by block. Threads share the heads of k and v; within one the order is fixed.
+// added up block by block. Threads share the heads of k and v; within one the order is fixed. Where there are
+// few heads, threads share the blocks of keys: the queries' gradients from each block go to memory of its own
+// and are added up in the same order, so the bits are the same.
 
-#include <deque>
+#include <vector>
 
-#include "tensor/cpu/attention/attention_extents.h"
-#include "tensor/cpu/attention/attention_products.h"
-#include "tensor/cpu/layers/attention.h"
-#include "tensor/cpu/loops/convert.h"
+#include "tensor/cpu/attention/attention_head_backward.h"
+#include "tensor/cpu/attention/attention_shares.h"
 #include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {
 
-constexpr int64_t key_block = 128;
-constexpr int64_t query_block = 64;
-constexpr int64_t transposed_rows = 16;  // keys whose gradients are computed together
-
-/// The gradients of a call.
-struct AttentionGradients {
-  const Tensor &dout, &dq, &dk, &dv;
-};
-
-/// Accumulators of up to `longest` rows: the rows of the result itself, or, where the result is narrower, a
-/// buffer that is rounded into it once.
-template <class Element, class Sum>
-class Sums {
- public:
-  static constexpr bool in_place = std::is_same_v<Element, Sum>;
-
-  Sums(int64_t longest, int64_t width) : memory_(in_place ? 0 : longest * width), width_(width) {}
-
-  void begin(const HeadRows<Element>& result, int64_t first, int64_t rows, bool zero) {
-    result_ = {result.row(first), result.stride};
-    if constexpr (in_place)
-      sums_ = result_;
-    else
-      sums_ = {memory_.get(), width_};
-    for (int64_t i = 0; zero && i < rows; ++i) std::fill_n(sums_.row(i), width_, Sum(0));
-  }
-  Sum* row(int64_t i) const { return sums_.row(i); }
-  int64_t stride() const { return sums_.stride; }
-  void finish(int64_t rows) const {
-    if constexpr (!in_place)
-      for (int64_t i = 0; i < rows; ++i) narrow_contiguous(sums_.row(i), width_, result_.row(i));
-  }
-
- private:
-  Scratch<Sum> memory_;
-  int64_t width_;
-  HeadRows<Element> result_{};
-  HeadRows<Sum> sums_{};
-};
-
-/// The backward of one head of k and v after another, in one thread's memory.
+/// The backward in which threads share blocks of keys, some blocks of all heads at a time.
 template <class Products>
-class HeadBackward {
+class BlockBackward {
  public:
   using Element = typename Products::Element;
   using Sum = typename Products::Sum;
 
-  HeadBackward(const AttentionCall& call, const AttentionGradients& gradients, const AttentionExtents& e)
+  BlockBackward(const AttentionCall& call, const AttentionGradients& gradients, const AttentionExtents& e,
+                int64_t threads)
       : call_(call),
         gradients_(gradients),
         e_(e),
-        keys_transposed_(e.width, key_block),
-        values_transposed_(e.width, key_block),
-        keys_(key_block, e.width),
-        queries_(query_block, e.width),
-        douts_(query_block, e.width),
-        p_transposed_(query_block, key_block),
-        ds_transposed_(query_block, key_block),
-        s_(query_block * leading),
-        dp_(query_block * leading),
-        p_(Sums<Element, Sum>::in_place ? 0 : query_block * leading),
-        ds_(Sums<Element, Sum>::in_place ? 0 : query_block * leading),
-        factors_(leading),
-        dots_(e.group() * e.queries),
-        dk_(key_block, e.width),
-        dv_(key_block, e.width) {
-    for (int64_t g = 0; g < e.group(); ++g) dqs_.emplace_back(e.queries, e.width);
-  }
+        threads_(threads),
+        blocks_(blocks_at_once(e, threads)),
+        parts_(blocks_ * e.batch * e.heads * e.queries * e.width),
+        sums_(in_place ? 0 : e.batch * e.heads * e.queries * e.width) {}
 
-  void run(int64_t b, int64_t key_head) {
-    std::deque<QueryHead> heads;
-    for (int64_t g = 0; g < e_.group(); ++g) {
-      const int64_t h = key_head * e_.group() + g;
-      heads.push_back({.b = b,
-                       .h = h,
-                       .visible = VisibleKeys(call_, e_, b, h),
-                       .q = head_of<const Element>(call_.q, b, h),
-                       .dout = head_of<const Element>(gradients_.dout, b, h),
-                       .dots = dots_.get() + g * e_.queries,
-                       .dq = &dqs_[static_cast<size_t>(g)]});
-      const auto out = head_of<const Element>(call_.out, b, h);
-      for (int64_t i = 0; i < e_.queries; ++i)
-        heads.back().dots[i] = Products::rows().dot(out.row(i), heads.back().dout.row(i), e_.width);
-      heads.back().dq->begin(head_of<Element>(gradients_.dq, b, h), 0, e_.queries, true);
+  void run() {
+    parallel_for(e_.batch * e_.heads * e_.queries, 64, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) std::fill_n(sum_row(i), e_.width, Sum(0));
+    });
+    for (int64_t j = 0; j < e_.keys; j += blocks_ * key_block) {
+      compute(j);
+      add(j);
     }
-    for (int64_t j = 0; j < e_.keys; j += key_block)
-      key_range(heads, b, key_head, j, std::min(key_block, e_.keys - j));
-    for (const QueryHead& head : heads) head.dq->finish(e_.queries);
+    if constexpr (!in_place)
+      parallel_for(e_.batch * e_.heads * e_.queries, 64, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) narrow_contiguous(sum_row(i), e_.width, dq_row(i));
+      });
   }
 
  private:
-  static constexpr int64_t leading = row_leading<Sum>(key_block);
+  static constexpr bool in_place = Sums<Element, Sum>::in_place;
 
-  /// A head of q that attends to the present head of k and v.
-  struct QueryHead {
-    int64_t b, h;
-    VisibleKeys visible;
-    HeadRows<const Element> q, dout;
-    Sum* dots;  // of the rows of out and dout
-    Sums<Element, Sum>* dq;
-  };
-
-  /// The gradients of keys j .. j + count, and their contribution to the queries' gradients.
-  void key_range(const std::deque<QueryHead>& heads, int64_t b, int64_t key_head, int64_t j, int64_t count) {
-    dk_.begin(head_of<Element>(gradients_.dk, b, key_head), j, count, true);
-    dv_.begin(head_of<Element>(gradients_.dv, b, key_head), j, count, true);
-    bool packed = false;
-    for (const QueryHead& head : heads) {
-      if (head.visible.hides(j, j + count)) continue;
-      if (!packed) pack(b, key_head, j, count);
-      packed = true;
-      const int64_t end = head.visible.end_query(j + count - 1);
-      for (int64_t i = head.visible.first_query(j); i < end; i += query_block)
-        query_range(head, j, count, i, std::min(query_block, end - i));
-    }
-    dk_.finish(count);
-    dv_.finish(count);
+  /// All, where their parts fit 256 MiB; else fewer, but a block for each thread.
+  static int64_t blocks_at_once(const AttentionExtents& e, int64_t threads) {
+    const int64_t heads = e.batch * e.key_heads, all = (e.keys + key_block - 1) / key_block;
+    const int64_t bytes = e.batch * e.heads * e.queries * e.width * static_cast<int64_t>(sizeof(Sum));
+    return std::min(all, std::max((threads + heads - 1) / heads, (int64_t{256} << 20) / bytes));
   }
 
-  void pack(int64_t b, int64_t key_head, int64_t j, int64_t count) {
-    const auto k = head_of<const Element>(call_.k, b, key_head),
-               v = head_of<const Element>(call_.v, b, key_head);
-    keys_transposed_.pack(k.row(j), k.stride, true, e_.width, count);
-    values_transposed_.pack(v.row(j), v.stride, true, e_.width, count);
-    keys_.pack(k.row(j), k.stride, false, count, e_.width);
+  /// Row i of the queries of all heads.
+  /// @{
+  Element* dq_row(int64_t i) const {
+    const int64_t head = i / e_.queries;
+    return head_of<Element>(gradients_.dq, head / e_.heads, head % e_.heads).row(i % e_.queries);
   }
-
-  Element* weights() const {
-    if constexpr (Sums<Element, Sum>::in_place)
-      return s_.get();
+  Sum* sum_row(int64_t i) const {
+    if constexpr (in_place)
+      return dq_row(i);
     else
-      return p_.get();
+      return sums_.get() + i * e_.width;
   }
-  Element* score_gradients() const {
-    if constexpr (Sums<Element, Sum>::in_place)
-      return dp_.get();
-    else
-      return ds_.get();
+  /// What block `k` of those at once gives.
+  Sum* part_row(int64_t k, int64_t i) const {
+    return parts_.get() + (k * e_.batch * e_.heads * e_.queries + i) * e_.width;
+  }
+  /// @}
+
+  int64_t blocks_from(int64_t j) const {
+    return std::min(blocks_, (e_.keys - j + key_block - 1) / key_block);
   }
 
-  void query_range(const QueryHead& head, int64_t j, int64_t keys, int64_t first, int64_t rows) {
-    for (int64_t r = 0; r < rows; r += attention_tile)
-      query_tile(head, j, keys, first, r, std::min(attention_tile, rows - r));
-    queries_.pack(head.q.row(first), head.q.stride, false, rows, e_.width);
-    douts_.pack(head.dout.row(first), head.dout.stride, false, rows, e_.width);
-    p_transposed_.pack(weights(), leading, rows, keys);
-    ds_transposed_.pack(score_gradients(), leading, rows, keys);
-    for (int64_t t = 0; t < keys; t += transposed_rows) {
-      // Keys j + t and on are hidden from the queries before `begin`, and these 16 from those after `end`:
-      // their weights are 0. bf16 pairs begin at even queries.
-      const int64_t count = std::min(transposed_rows, keys - t),
-                    begin = std::max<int64_t>(head.visible.first_query(j + t) - first, 0) / 2 * 2,
-                    end = std::min(rows, head.visible.end_query(j + t + count - 1) - first);
-      if (begin >= end) continue;
-      Products::multiply_transposed(count, e_.width, end - begin, p_transposed_, t, begin, douts_, dv_.row(t),
-                                    dv_.stride());
-      Products::multiply_transposed(count, e_.width, end - begin, ds_transposed_, t, begin, queries_,
-                                    dk_.row(t), dk_.stride());
-    }
-  }
-
-  /// The weights and score gradients of up to eight queries, from row r of the block on, and dq.
-  void query_tile(const QueryHead& head, int64_t j, int64_t keys, int64_t first, int64_t r, int64_t rows) {
-    const int64_t query = first + r,
-                  end = std::clamp<int64_t>(head.visible.end(query + rows - 1) - j, 0, keys),
-                  begin =
-                      std::clamp<int64_t>(head.visible.begin(query) - j, 0, keys) / panel_width * panel_width;
-    Element *const p = weights() + r * leading, *const ds = score_gradients() + r * leading;
-    if (begin >= end) {
-      for (int64_t t = 0; t < rows; ++t) {
-        std::fill_n(p + t * leading, keys, Element(0.0f));
-        std::fill_n(ds + t * leading, keys, Element(0.0f));
+  void compute(int64_t j) {
+    const int64_t heads = e_.batch * e_.key_heads, blocks = blocks_from(j);
+    std::vector<int64_t> costs;
+    for (int64_t i = 0; i < heads * blocks; ++i) {
+      const int64_t b = i / blocks / e_.key_heads, key_head = i / blocks % e_.key_heads;
+      int64_t cost = 1;
+      for (int64_t g = 0; g < e_.group(); ++g) {
+        const QueryRange seen =
+            queries_of(VisibleKeys(call_, e_, b, key_head * e_.group() + g), e_, j + i % blocks * key_block);
+        cost += seen.end - seen.first;
       }
-      return;
+      costs.push_back(cost);
     }
-    Sum *const s = s_.get() + r * leading, *const dp = dp_.get() + r * leading;
-    Products::multiply(rows, end - begin, e_.width, head.q.row(query), head.q.stride, keys_transposed_,
-                       s + begin, leading, false, {.column = begin});
-    Products::multiply(rows, end - begin, e_.width, head.dout.row(query), head.dout.stride,
-                       values_transposed_, dp + begin, leading, false, {.column = begin});
-    const auto& kernels = Products::rows();
-    const AttentionQuery<Sum> values(call_, e_, head.visible, head.b, head.h);
-    const auto lse = log_sum_exps_of<Sum>(call_, head.b * e_.heads + head.h, query);
-    for (int64_t t = 0; t < rows; ++t) {
-      const int64_t i = query + t, at = t * leading + begin;
-      const AttentionRow<Sum> row = values.begin_row(kernels, i, j + begin, keys - begin, s + at);
-      const Sum* const factors = values.dropout_factors(kernels, i, j + begin, row.visible, factors_.get());
-      kernels.score_gradients(row, s + at, dp + at, lse.largest[t], lse.log_sum[t], head.dots[i], factors,
-                              p + at, ds + at);
-      std::fill_n(p + t * leading, begin, Element(0.0f));
-      std::fill_n(ds + t * leading, begin, Element(0.0f));
-    }
-    Products::multiply(rows, e_.width, end - begin, ds + begin, leading, keys_, head.dq->row(query),
-                       head.dq->stride(), true, {.row = begin});
+    const auto jobs = deal_by_cost(costs, threads_);
+    parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
+      HeadBackward<Products> head(call_, gradients_, e_);
+      for (int64_t t = begin; t < end; ++t)
+        for (const int64_t i : jobs[static_cast<size_t>(t)]) {
+          const int64_t b = i / blocks / e_.key_heads, key_head = i / blocks % e_.key_heads, k = i % blocks;
+          head.run_block(b, key_head, j + k * key_block,
+                         part_row(k, (b * e_.heads + key_head * e_.group()) * e_.queries));
+        }
+    });
+  }
+
+  /// Adds the parts to the sums, in the order of the blocks.
+  void add(int64_t j) {
+    const int64_t blocks = blocks_from(j);
+    parallel_for(e_.batch * e_.heads * e_.queries, 64, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end;) {
+        const int64_t head = i / e_.queries, last = std::min(end, (head + 1) * e_.queries);
+        const VisibleKeys visible(call_, e_, head / e_.heads, head % e_.heads);
+        for (int64_t k = 0; k < blocks; ++k) {
+          const QueryRange seen = queries_of(visible, e_, j + k * key_block);
+          const int64_t before = head * e_.queries;
+          for (int64_t row = std::max(i, before + seen.first); row < std::min(last, before + seen.end);
+               ++row) {
+            const Sum* const part = part_row(k, row);
+            Sum* const sum = sum_row(row);
+            for (int64_t c = 0; c < e_.width; ++c) sum[c] += part[c];
+          }
+        }
+        i = last;
+      }
+    });
   }
 
   const AttentionCall& call_;
   const AttentionGradients& gradients_;
   const AttentionExtents& e_;
-  typename Products::Right keys_transposed_, values_transposed_, keys_, queries_, douts_;
-  typename Products::TransposedLeft p_transposed_, ds_transposed_;
-  Scratch<Sum> s_, dp_;
-  Scratch<Element> p_, ds_;
-  Scratch<Sum> factors_, dots_;
-  std::deque<Sums<Element, Sum>> dqs_;  // per head of q that shares the head of k and v
-  Sums<Element, Sum> dk_, dv_;
+  int64_t threads_, blocks_;
+  Scratch<Sum> parts_;  // (blocks at once, batch, heads, queries, width)
+  Scratch<Sum> sums_;   // (batch, heads, queries, width), where dq is narrower
 };
 
 template <class Products>
 void backward(const AttentionCall& call, const AttentionGradients& gradients) {
   const AttentionExtents e(call);
-  parallel_for(e.batch * e.key_heads, 1, [&](int64_t begin, int64_t end) {
+  const int64_t heads = e.batch * e.key_heads;
+  const int64_t threads = attention_threads(e.batch * e.heads * e.queries * e.keys, e.width, num_threads());
+  if (!deals_evenly(heads, threads) && e.keys > key_block)
+    return BlockBackward<Products>(call, gradients, e, threads).run();
+  parallel_for(heads, 1, [&](int64_t begin, int64_t end) {
     HeadBackward<Products> head(call, gradients, e);
     for (int64_t i = begin; i < end; ++i) head.run(i / e.key_heads, i % e.key_heads);
   });

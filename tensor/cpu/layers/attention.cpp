@@ -1,12 +1,13 @@
 // Attention's forward, eight queries at a time: their products with all visible keys, softmax while the rows
 // are in the cache, and the product with v. Keys before the first and after the last that one of the eight
 // sees are left out. A head's keys and values are packed once for all heads of q that share it. Threads share
-// the heads; within a head the order is fixed, so the bits do not depend on the number of threads.
+// the heads, or, where there are few, the tiles of queries; a tile's bits depend on neither.
 
 #include "tensor/cpu/layers/attention.h"
 
 #include "tensor/cpu/attention/attention_extents.h"
 #include "tensor/cpu/attention/attention_products.h"
+#include "tensor/cpu/attention/attention_shares.h"
 #include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
@@ -29,10 +30,11 @@ class HeadForward {
         p_(in_place ? 0 : attention_tile * leading_),
         factors_(call.dropout > 0 ? attention_tile * leading_ : 0) {}
 
-  void run(int64_t b, int64_t h) {
+  /// Queries `first` to `end` of a head; `first` is a multiple of `attention_tile`.
+  void run(int64_t b, int64_t h, int64_t first, int64_t end) {
     pack(b, h / e_.group());
     const VisibleKeys visible(call_, e_, b, h);
-    for (int64_t i = 0; i < e_.queries; i += attention_tile) query_tile(visible, b, h, i);
+    for (int64_t i = first; i < end; i += attention_tile) query_tile(visible, b, h, i);
   }
 
  private:
@@ -99,9 +101,12 @@ class HeadForward {
 template <class Products>
 void forward(const AttentionCall& call) {
   const AttentionExtents e(call);
-  parallel_for(e.batch * e.heads, 1, [&](int64_t begin, int64_t end) {
+  const QueryShares shares(call, e, num_threads());
+  parallel_for(shares.count(), 1, [&](int64_t begin, int64_t end) {
     HeadForward<Products> head(call, e);
-    for (int64_t i = begin; i < end; ++i) head.run(i / e.heads, i % e.heads);
+    shares.for_each(begin, end, [&](int64_t i, int64_t first, int64_t last) {
+      head.run(i / e.heads, i % e.heads, first, last);
+    });
   });
 }
 

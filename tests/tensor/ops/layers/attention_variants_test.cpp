@@ -174,24 +174,52 @@ TEST_CASE("attention variants: forward and backward by the definition, for every
 
 TEST_CASE("attention variants: the same bits on any number of threads") {
   const int before = num_threads();
-  for (const Case& c : cases()) {
-    const Tensor q = heads(c.batch, c.heads, c.queries, c.width, f32, 1),
-                 k = heads(c.batch, c.shared, c.keys, c.width, f32, 2),
-                 v = heads(c.batch, c.shared, c.keys, c.width, f32, 3);
-    Tensor out, dk;
-    for (int threads : {1, 3, 2}) {
-      set_num_threads(threads);
-      const ops::Attention result = ops::attention(q, k, v, c.options);
-      const Gradients g = backward(q, k, v, result, q, c.options);
-      if (!out.defined()) {
-        out = result.out;
-        dk = g.dk;
+  std::vector<Case> all = cases();
+  // Enough work for 60 threads, and few heads: threads share blocks of keys.
+  all.push_back({1, 2, 2, 520, 520, 16, {.causal = true}});
+  all.push_back({1, 4, 2, 300, 520, 16, {.enable_gqa = true}, true});
+  all.push_back({2, 2, 1, 400, 400, 16, {.causal = true, .dropout = 0.3, .key = 9, .enable_gqa = true}});
+  for (const DType dtype : {f32, bf16, f64})
+    for (const Case& c : all) {
+      const Tensor q = heads(c.batch, c.heads, c.queries, c.width, dtype, 1),
+                   k = heads(c.batch, c.shared, c.keys, c.width, dtype, 2),
+                   v = heads(c.batch, c.shared, c.keys, c.width, dtype, 3);
+      const Tensor mask = c.padding ? padding_of(c).view({c.batch, 1, 1, c.keys}) : Tensor();
+      ops::Attention first;
+      Gradients first_gradients;
+      for (const int threads : {1, 2, 3, 5, 13, 60}) {
+        set_num_threads(threads);
+        const ops::Attention result = ops::attention(q, k, v, c.options, mask);
+        const Gradients g = backward(q, k, v, result, q, c.options, mask);
+        if (threads == 1) {
+          first = result;
+          first_gradients = g;
+        }
+        INFO(to_string(dtype), ", queries ", c.queries, ", keys ", c.keys, ", threads ", threads);
+        CHECK(same_bits(result.out, first.out));
+        CHECK(same_bits(result.log_sum_exp, first.log_sum_exp));
+        CHECK(same_bits(g.dq, first_gradients.dq));
+        CHECK(same_bits(g.dk, first_gradients.dk));
+        CHECK(same_bits(g.dv, first_gradients.dv));
       }
-      CHECK(same_bits(result.out, out));
-      CHECK(same_bits(g.dk, dk));
     }
-  }
   set_num_threads(before);
+}
+
+TEST_CASE("attention variants: blocks of keys whose gradients of queries do not fit at once") {
+  const int before = num_threads();
+  const AttentionOptions options{.causal = true, .window = 20};
+  const Tensor q = heads(1, 2, 12000, 64, f32, 1), k = heads(1, 2, 12000, 64, f32, 2),
+               v = heads(1, 2, 12000, 64, f32, 3);
+  const ops::Attention result = ops::attention(q, k, v, options);
+  set_num_threads(1);
+  const Gradients one = backward(q, k, v, result, q, options, {});
+  set_num_threads(3);
+  const Gradients three = backward(q, k, v, result, q, options, {});
+  set_num_threads(before);
+  CHECK(same_bits(one.dq, three.dq));
+  CHECK(same_bits(one.dk, three.dk));
+  CHECK(same_bits(one.dv, three.dv));
 }
 
 TEST_CASE("attention variants: keys outside the window are left out of all products") {

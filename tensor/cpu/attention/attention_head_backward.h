@@ -1,0 +1,252 @@
+#pragma once  // internal
+
+#include <deque>
+#include <vector>
+
+#include "tensor/cpu/attention/attention_extents.h"
+#include "tensor/cpu/attention/attention_products.h"
+#include "tensor/cpu/layers/attention.h"
+#include "tensor/cpu/loops/convert.h"
+
+/// The gradients of a head of attention.
+namespace tessera::kernels::cpu {
+
+inline constexpr int64_t key_block = 128;
+inline constexpr int64_t query_block = 64;
+inline constexpr int64_t transposed_rows = 16;  // keys whose gradients are computed together
+
+/// The gradients of a call.
+struct AttentionGradients {
+  const Tensor &dout, &dq, &dk, &dv;
+};
+
+/// Accumulators of up to `longest` rows: the rows of the result itself, or, where the result is narrower, a
+/// buffer that is rounded into it once.
+template <class Element, class Sum>
+class Sums {
+ public:
+  static constexpr bool in_place = std::is_same_v<Element, Sum>;
+
+  Sums(int64_t longest, int64_t width) : memory_(in_place ? 0 : longest * width), width_(width) {}
+
+  void begin(const HeadRows<Element>& result, int64_t first, int64_t rows, bool zero) {
+    result_ = {result.row(first), result.stride};
+    if constexpr (in_place)
+      sums_ = result_;
+    else
+      sums_ = {memory_.get(), width_};
+    for (int64_t i = 0; zero && i < rows; ++i) std::fill_n(sums_.row(i), width_, Sum(0));
+  }
+  Sum* row(int64_t i) const { return sums_.row(i); }
+  int64_t stride() const { return sums_.stride; }
+  void finish(int64_t rows) const {
+    if constexpr (!in_place)
+      for (int64_t i = 0; i < rows; ++i) narrow_contiguous(sums_.row(i), width_, result_.row(i));
+  }
+
+ private:
+  Scratch<Sum> memory_;
+  int64_t width_;
+  HeadRows<Element> result_{};
+  HeadRows<Sum> sums_{};
+};
+
+/// The queries that see a block of keys.
+struct QueryRange {
+  int64_t first, end;
+};
+inline QueryRange queries_of(const VisibleKeys& visible, const AttentionExtents& e, int64_t j) {
+  const int64_t end = std::min(j + key_block, e.keys);
+  if (visible.hides(j, end)) return {0, 0};
+  return {visible.first_query(j), visible.end_query(end - 1)};
+}
+
+/// The backward of one head of k and v after another, in one thread's memory.
+template <class Products>
+class HeadBackward {
+ public:
+  using Element = typename Products::Element;
+  using Sum = typename Products::Sum;
+
+  HeadBackward(const AttentionCall& call, const AttentionGradients& gradients, const AttentionExtents& e)
+      : call_(call),
+        gradients_(gradients),
+        e_(e),
+        keys_transposed_(e.width, key_block),
+        values_transposed_(e.width, key_block),
+        keys_(key_block, e.width),
+        queries_(query_block, e.width),
+        douts_(query_block, e.width),
+        p_transposed_(query_block, key_block),
+        ds_transposed_(query_block, key_block),
+        s_(query_block * leading),
+        dp_(query_block * leading),
+        p_(Sums<Element, Sum>::in_place ? 0 : query_block * leading),
+        ds_(Sums<Element, Sum>::in_place ? 0 : query_block * leading),
+        factors_(leading),
+        dots_(e.group() * e.queries),
+        dk_(key_block, e.width),
+        dv_(key_block, e.width) {}
+
+  /// All gradients of a head of k and v, and of the heads of q that share it.
+  void run(int64_t b, int64_t key_head) {
+    while (std::ssize(dqs_) < e_.group()) dqs_.emplace_back(e_.queries, e_.width);
+    std::vector<QueryHead> heads;
+    for (int64_t g = 0; g < e_.group(); ++g) {
+      Sums<Element, Sum>& dq = dqs_[static_cast<size_t>(g)];
+      dq.begin(head_of<Element>(gradients_.dq, b, key_head * e_.group() + g), 0, e_.queries, true);
+      heads.push_back(query_head(b, key_head, g, {dq.row(0), dq.stride()}));
+    }
+    for (int64_t j = 0; j < e_.keys; j += key_block)
+      key_range(heads, b, key_head, j, std::min(key_block, e_.keys - j));
+    for (const Sums<Element, Sum>& dq : dqs_) dq.finish(e_.queries);
+  }
+
+  /// The gradients of the keys from `j` on, a block of them. What they give to the queries' gradients goes to
+  /// `dq` (heads that share k and v, queries, width), for the queries that see them.
+  void run_block(int64_t b, int64_t key_head, int64_t j, Sum* dq) {
+    std::vector<QueryHead> heads;
+    for (int64_t g = 0; g < e_.group(); ++g) {
+      const HeadRows<Sum> rows{dq + g * e_.queries * e_.width, e_.width};
+      heads.push_back(query_head(b, key_head, g, rows));
+      const QueryRange seen = queries_of(heads.back().visible, e_, j);
+      for (int64_t i = seen.first; i < seen.end; ++i) std::fill_n(rows.row(i), e_.width, Sum(0));
+    }
+    key_range(heads, b, key_head, j, std::min(key_block, e_.keys - j));
+  }
+
+ private:
+  static constexpr int64_t leading = row_leading<Sum>(key_block);
+
+  /// A head of q that attends to the present head of k and v.
+  struct QueryHead {
+    int64_t b, h;
+    VisibleKeys visible;
+    HeadRows<const Element> q, dout;
+    Sum* dots;  // of the rows of out and dout
+    HeadRows<Sum> dq;
+  };
+
+  /// Head `g` of those that share a head of k and v.
+  QueryHead query_head(int64_t b, int64_t key_head, int64_t g, const HeadRows<Sum>& dq) {
+    const int64_t h = key_head * e_.group() + g;
+    const QueryHead head{.b = b,
+                         .h = h,
+                         .visible = VisibleKeys(call_, e_, b, h),
+                         .q = head_of<const Element>(call_.q, b, h),
+                         .dout = head_of<const Element>(gradients_.dout, b, h),
+                         .dots = dots_.get() + g * e_.queries,
+                         .dq = dq};
+    const auto out = head_of<const Element>(call_.out, b, h);
+    for (int64_t i = 0; i < e_.queries; ++i)
+      head.dots[i] = Products::rows().dot(out.row(i), head.dout.row(i), e_.width);
+    return head;
+  }
+
+  /// The gradients of keys j .. j + count, and their contribution to the queries' gradients.
+  void key_range(const std::vector<QueryHead>& heads, int64_t b, int64_t key_head, int64_t j, int64_t count) {
+    dk_.begin(head_of<Element>(gradients_.dk, b, key_head), j, count, true);
+    dv_.begin(head_of<Element>(gradients_.dv, b, key_head), j, count, true);
+    bool packed = false;
+    for (const QueryHead& head : heads) {
+      if (head.visible.hides(j, j + count)) continue;
+      if (!packed) pack(b, key_head, j, count);
+      packed = true;
+      const int64_t end = head.visible.end_query(j + count - 1);
+      for (int64_t i = head.visible.first_query(j); i < end; i += query_block)
+        query_range(head, j, count, i, std::min(query_block, end - i));
+    }
+    dk_.finish(count);
+    dv_.finish(count);
+  }
+
+  void pack(int64_t b, int64_t key_head, int64_t j, int64_t count) {
+    const auto k = head_of<const Element>(call_.k, b, key_head),
+               v = head_of<const Element>(call_.v, b, key_head);
+    keys_transposed_.pack(k.row(j), k.stride, true, e_.width, count);
+    values_transposed_.pack(v.row(j), v.stride, true, e_.width, count);
+    keys_.pack(k.row(j), k.stride, false, count, e_.width);
+  }
+
+  Element* weights() const {
+    if constexpr (Sums<Element, Sum>::in_place)
+      return s_.get();
+    else
+      return p_.get();
+  }
+  Element* score_gradients() const {
+    if constexpr (Sums<Element, Sum>::in_place)
+      return dp_.get();
+    else
+      return ds_.get();
+  }
+
+  void query_range(const QueryHead& head, int64_t j, int64_t keys, int64_t first, int64_t rows) {
+    for (int64_t r = 0; r < rows; r += attention_tile)
+      query_tile(head, j, keys, first, r, std::min(attention_tile, rows - r));
+    queries_.pack(head.q.row(first), head.q.stride, false, rows, e_.width);
+    douts_.pack(head.dout.row(first), head.dout.stride, false, rows, e_.width);
+    p_transposed_.pack(weights(), leading, rows, keys);
+    ds_transposed_.pack(score_gradients(), leading, rows, keys);
+    for (int64_t t = 0; t < keys; t += transposed_rows) {
+      // Keys j + t and on are hidden from the queries before `begin`, and these 16 from those after `end`:
+      // their weights are 0. bf16 pairs begin at even queries.
+      const int64_t count = std::min(transposed_rows, keys - t),
+                    begin = std::max<int64_t>(head.visible.first_query(j + t) - first, 0) / 2 * 2,
+                    end = std::min(rows, head.visible.end_query(j + t + count - 1) - first);
+      if (begin >= end) continue;
+      Products::multiply_transposed(count, e_.width, end - begin, p_transposed_, t, begin, douts_, dv_.row(t),
+                                    dv_.stride());
+      Products::multiply_transposed(count, e_.width, end - begin, ds_transposed_, t, begin, queries_,
+                                    dk_.row(t), dk_.stride());
+    }
+  }
+
+  /// The weights and score gradients of up to eight queries, from row r of the block on, and dq.
+  void query_tile(const QueryHead& head, int64_t j, int64_t keys, int64_t first, int64_t r, int64_t rows) {
+    const int64_t query = first + r,
+                  end = std::clamp<int64_t>(head.visible.end(query + rows - 1) - j, 0, keys),
+                  begin =
+                      std::clamp<int64_t>(head.visible.begin(query) - j, 0, keys) / panel_width * panel_width;
+    Element *const p = weights() + r * leading, *const ds = score_gradients() + r * leading;
+    if (begin >= end) {
+      for (int64_t t = 0; t < rows; ++t) {
+        std::fill_n(p + t * leading, keys, Element(0.0f));
+        std::fill_n(ds + t * leading, keys, Element(0.0f));
+      }
+      return;
+    }
+    Sum *const s = s_.get() + r * leading, *const dp = dp_.get() + r * leading;
+    Products::multiply(rows, end - begin, e_.width, head.q.row(query), head.q.stride, keys_transposed_,
+                       s + begin, leading, false, {.column = begin});
+    Products::multiply(rows, end - begin, e_.width, head.dout.row(query), head.dout.stride,
+                       values_transposed_, dp + begin, leading, false, {.column = begin});
+    const auto& kernels = Products::rows();
+    const AttentionQuery<Sum> values(call_, e_, head.visible, head.b, head.h);
+    const auto lse = log_sum_exps_of<Sum>(call_, head.b * e_.heads + head.h, query);
+    for (int64_t t = 0; t < rows; ++t) {
+      const int64_t i = query + t, at = t * leading + begin;
+      const AttentionRow<Sum> row = values.begin_row(kernels, i, j + begin, keys - begin, s + at);
+      const Sum* const factors = values.dropout_factors(kernels, i, j + begin, row.visible, factors_.get());
+      kernels.score_gradients(row, s + at, dp + at, lse.largest[t], lse.log_sum[t], head.dots[i], factors,
+                              p + at, ds + at);
+      std::fill_n(p + t * leading, begin, Element(0.0f));
+      std::fill_n(ds + t * leading, begin, Element(0.0f));
+    }
+    Products::multiply(rows, e_.width, end - begin, ds + begin, leading, keys_, head.dq.row(query),
+                       head.dq.stride, true, {.row = begin});
+  }
+
+  const AttentionCall& call_;
+  const AttentionGradients& gradients_;
+  const AttentionExtents& e_;
+  typename Products::Right keys_transposed_, values_transposed_, keys_, queries_, douts_;
+  typename Products::TransposedLeft p_transposed_, ds_transposed_;
+  Scratch<Sum> s_, dp_;
+  Scratch<Element> p_, ds_;
+  Scratch<Sum> factors_, dots_;
+  std::deque<Sums<Element, Sum>> dqs_;  // per head of q that shares the head of k and v
+  Sums<Element, Sum> dk_, dv_;
+};
+
+}  // namespace tessera::kernels::cpu
