@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -81,6 +82,34 @@ int available_cores() {
     return static_cast<int>(std::max(1.0, std::min(most, limit ? std::ceil(*limit) : most)));
   }();
   return cores;
+}
+
+std::vector<int> allowed_processors() {
+  cpu_set_t mask;
+  std::vector<int> allowed;
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return allowed;
+  for (int processor = 0; processor < CPU_SETSIZE; ++processor)
+    if (CPU_ISSET(processor, &mask)) allowed.push_back(processor);
+  return allowed;
+}
+
+bool pins_threads() {
+  static const bool pins = [] {
+    const char* const setting = std::getenv("TESSERA_PIN_THREADS");
+    const std::string_view value = setting ? setting : "0";
+    require<ConfigError>(value == "0" || value == "1", "TESSERA_PIN_THREADS: expected 0 or 1, got '", value,
+                         "'");
+    return value == "1";
+  }();
+  return pins;
+}
+
+std::vector<int> processors_of_team(std::span<const int> allowed, int first, int threads) {
+  if (std::ssize(allowed) < threads) return {};
+  std::vector<int> processors;
+  for (int i = 0; i < threads; ++i)
+    processors.push_back(allowed[static_cast<size_t>(first + i) % allowed.size()]);
+  return processors;
 }
 
 int parse_thread_count(std::string_view value) {

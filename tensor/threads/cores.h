@@ -1,8 +1,10 @@
 #pragma once  // internal
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tessera {
 
@@ -20,6 +22,19 @@ int affinity_cores();
 /// Linux: Documentation/admin-guide/cgroup-v2.rst, Documentation/scheduler/sched-bwc.rst.
 std::optional<double> cgroup_cpu_limit(const std::string& membership = "/proc/self/cgroup",
                                        const std::string& mount = "/sys/fs/cgroup");
+
+/// The processors that the affinity mask of the calling thread allows, in their order.
+std::vector<int> allowed_processors();
+
+/// Whether TESSERA_PIN_THREADS asks for teams whose threads stay on a processor each: memory is then near the
+/// thread that first wrote it, on machines with several nodes. By default the system moves threads. Throws
+/// ConfigError for a value other than 0 and 1.
+bool pins_threads();
+
+/// The processors of a team's threads, the `team`-th of this process (counted in threads of teams before it):
+/// consecutive ones of `allowed`, so that teams of several ranks lie side by side. Empty where there are
+/// fewer processors than threads.
+std::vector<int> processors_of_team(std::span<const int> allowed, int first, int threads);
 
 /// The value of TESSERA_NUM_THREADS. Throws ConfigError unless it is an integer from 1 to 4096.
 int parse_thread_count(std::string_view value);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <system_error>
@@ -33,6 +34,23 @@ bool may_spin() {
   return team_threads.load(std::memory_order_relaxed) <= available_cores();
 }
 
+// Threads form a tree: thread t starts threads 4 t + 1 to 4 t + 4.
+constexpr int fan_out = 4;
+int first_below(int thread) {
+  return fan_out * thread + 1;
+}
+int end_below(int thread, int ranges) {
+  return std::min(first_below(thread) + fan_out, ranges);
+}
+
+void pin(pthread_t thread, int processor) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  CPU_SET(processor, &mask);
+  // Where the system refuses, the thread moves as without pinning.
+  pthread_setaffinity_np(thread, sizeof mask, &mask);
+}
+
 /// While the object lives, blocks the signals that any thread can handle; a thread that is made meanwhile
 /// keeps them blocked. Signals raised by an instruction stay open: blocked, they would end the process
 /// without a message.
@@ -58,42 +76,77 @@ class SignalsBlocked {
 /// all have counted down.
 struct ThreadTeam::Job {
   const FunctionRef<void(int)>* range = nullptr;
+  int ranges = 0;
   std::atomic<bool> failed{false};
-  WaitWord unfinished;
+  WaitWord unfinished;  ///< threads that the caller has started
 };
 
 struct ThreadTeam::Worker {
-  WaitWord posted;  ///< the number of jobs given to this worker; changed once more to stop it
+  WaitWord posted;      ///< the number of jobs given to this worker; changed once more to stop it
+  WaitWord unfinished;  ///< threads that this one has started
   bool stopping = false;
   std::exception_ptr failure;
   std::thread thread;
-
-  void work(int number, Job& job) {
-    for (uint32_t seen = 0;;) {
-      seen = posted.wait_while(seen, may_spin());
-      if (stopping) return;
-      try {
-        (*job.range)(number);
-      } catch (...) {
-        failure = std::current_exception();
-        job.failed.store(true, std::memory_order_relaxed);
-      }
-      job.unfinished.count_down();
-    }
-  }
 };
+
+WaitWord& ThreadTeam::unfinished_below(int thread) {
+  return thread == 0 ? job_->unfinished : workers_[static_cast<size_t>(thread) - 1]->unfinished;
+}
+
+void ThreadTeam::start_below(int thread) {
+  const int first = first_below(thread), end = end_below(thread, job_->ranges);
+  if (first >= end) return;
+  unfinished_below(thread).reset(static_cast<uint32_t>(end - first));
+  for (int below = first; below < end; ++below) {
+    WaitWord& posted = workers_[static_cast<size_t>(below) - 1]->posted;
+    posted.set(posted.value() + 1);
+  }
+}
+
+void ThreadTeam::wait_below(int thread) {
+  if (first_below(thread) < job_->ranges) unfinished_below(thread).wait_for_zero(may_spin());
+}
+
+void ThreadTeam::work(int thread, Worker& self) {
+  for (uint32_t seen = 0;;) {
+    seen = self.posted.wait_while(seen, may_spin());
+    if (self.stopping) return;
+    start_below(thread);
+    try {
+      (*job_->range)(thread);
+    } catch (...) {
+      self.failure = std::current_exception();
+      job_->failed.store(true, std::memory_order_relaxed);
+    }
+    wait_below(thread);
+    unfinished_below((thread - 1) / fan_out).count_down();
+  }
+}
 
 ThreadTeam::ThreadTeam(int threads) : job_(std::make_unique<Job>()) {
   count_forks();
   forks_before_ = forks.load(std::memory_order_relaxed);
   team_threads.fetch_add(threads, std::memory_order_relaxed);
   const SignalsBlocked scope;
+  static std::atomic<int> pinned{0};
+  std::vector<int> processors;
+  if (pins_threads()) {
+    processors = processors_of_team(allowed_processors(), pinned.fetch_add(threads), threads);
+  }
+  // Workers find each other in this list, from their first job on.
+  workers_.reserve(static_cast<size_t>(threads) - 1);
   try {
     for (int number = 1; number < threads; ++number) {
-      auto worker = std::make_unique<Worker>();
-      worker->thread = std::thread([w = worker.get(), number, job = job_.get()] { w->work(number, *job); });
-      pthread_setname_np(worker->thread.native_handle(), text("team-", number).c_str());
-      workers_.push_back(std::move(worker));
+      workers_.push_back(std::make_unique<Worker>());
+      std::thread& thread = workers_.back()->thread;
+      try {
+        thread = std::thread([this, number, self = workers_.back().get()] { work(number, *self); });
+      } catch (...) {
+        workers_.pop_back();
+        throw;
+      }
+      if (!processors.empty()) pin(thread.native_handle(), processors[static_cast<size_t>(number)]);
+      pthread_setname_np(thread.native_handle(), text("team-", number).c_str());
     }
   } catch (const std::system_error& error) {
     const int started = this->threads();
@@ -134,10 +187,9 @@ bool ThreadTeam::is_from_before_fork() const {
 }
 
 void ThreadTeam::run(int ranges, FunctionRef<void(int)> range) {
-  const int worker_count = ranges - 1;
   job_->range = &range;
-  job_->unfinished.reset(static_cast<uint32_t>(worker_count));
-  for (int i = 0; i < worker_count; ++i) workers_[i]->posted.set(workers_[i]->posted.value() + 1);
+  job_->ranges = ranges;
+  start_below(0);
   std::exception_ptr failure;
   try {
     range(0);
@@ -148,9 +200,9 @@ void ThreadTeam::run(int ranges, FunctionRef<void(int)> range) {
       !is_from_before_fork(),
       "thread team: the process forked inside a parallel loop, and the threads of its other ranges ",
       "exist in the parent alone");
-  job_->unfinished.wait_for_zero(may_spin());
+  wait_below(0);
   if (job_->failed.exchange(false, std::memory_order_relaxed))
-    for (int i = 0; i < worker_count; ++i) {
+    for (int i = 0; i < ranges - 1; ++i) {
       const std::exception_ptr of_worker = std::exchange(workers_[i]->failure, nullptr);
       if (!failure) failure = of_worker;
     }

@@ -5,13 +5,19 @@
 #include <vector>
 
 #include "tensor/function_ref.h"
+#include "tensor/threads/wait_word.h"
 
 namespace tessera {
 
 /// The threads that compute with one calling thread: the caller is number 0, workers are 1, 2, ... Between
 /// two calls of `run` workers spin for some microseconds, so that the next call of a busy program starts at
-/// once, then sleep. They sleep at once where the teams of this process have more threads than it has
-/// processors: there, a spinning thread occupies the processor that the others wait for.
+/// once, then sleep. A thread wakes up to four others, and waits for those: 64 threads are started in three
+/// steps, and no word is changed by more than five. They sleep at once where the teams of this process have
+/// more threads than it has processors: there, a spinning thread occupies the processor that the others wait
+/// for.
+///
+/// With TESSERA_PIN_THREADS=1 each worker stays on a processor. The caller moves: threads that it starts
+/// would get its processor alone.
 ///
 /// Workers block signals, so handlers run in the program's own threads. The destructor joins them. In the
 /// child of a fork they do not exist: a team from before the fork must be replaced there
@@ -37,6 +43,10 @@ class ThreadTeam {
  private:
   struct Worker;
   struct Job;
+  void start_below(int thread);
+  void wait_below(int thread);
+  WaitWord& unfinished_below(int thread);
+  void work(int thread, Worker& self);
   void stop() noexcept;
   void leak_workers();
 

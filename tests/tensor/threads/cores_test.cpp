@@ -82,6 +82,15 @@ TEST_CASE("cores: version 1 together with version 2's unified hierarchy") {
   CHECK(system.limit() == 1.0);
 }
 
+TEST_CASE("cores: teams lie side by side on the processors that are allowed") {
+  const std::vector<int> allowed{2, 3, 5, 7, 11, 13};
+  CHECK(processors_of_team(allowed, 0, 4) == std::vector<int>{2, 3, 5, 7});
+  CHECK(processors_of_team(allowed, 4, 2) == std::vector<int>{11, 13});
+  CHECK(processors_of_team(allowed, 4, 4) == std::vector<int>{11, 13, 2, 3});
+  CHECK(processors_of_team(allowed, 0, 7).empty());
+  CHECK(std::ssize(allowed_processors()) == affinity_cores());
+}
+
 TEST_CASE("cores: a number of threads is an integer from 1 to 4096") {
   CHECK(parse_thread_count("1") == 1);
   CHECK(parse_thread_count("17") == 17);

@@ -214,6 +214,23 @@ TEST_CASE("thread team: part i always runs in the same thread, part 0 in the cal
   }
 }
 
+TEST_CASE("thread team: any number of ranges, each once, and the exception of the lowest that failed") {
+  for (const int threads : {1, 2, 4, 5, 6, 20, 21, 22, 70}) {
+    ThreadTeam team(threads);
+    for (int ranges = 1; ranges <= threads; ranges += 1 + ranges / 7) {
+      std::vector<std::atomic<int>> runs(static_cast<size_t>(threads));
+      team.run(ranges, [&](int range) { ++runs[static_cast<size_t>(range)]; });
+      for (int i = 0; i < threads; ++i) REQUIRE(runs[static_cast<size_t>(i)] == (i < ranges ? 1 : 0));
+      // Of a leaf of the tree and of a thread above it.
+      const int failing = ranges / 2;
+      const auto fail = [&](int range) {
+        if (range >= failing) throw ValueError(text("range ", range));
+      };
+      CHECK_THROWS_WITH_AS(team.run(ranges, fail), text("range ", failing).c_str(), ValueError);
+    }
+  }
+}
+
 TEST_CASE("thread team: wakes from sleep") {
   ThreadTeam team(2);
   for (int i = 0; i < 5; ++i) {
