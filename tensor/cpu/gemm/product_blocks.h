@@ -14,8 +14,8 @@
 ///
 /// 1. How many threads. A second thread is worth its start from `grain` multiply-adds on (`threads_for`).
 /// 2. Whole products, or blocks. Products are cut into as few parts as give every thread equally many, or
-///    at least four and a tenth less than another (`plan_products`). The sum over k is never cut: it would need a second pass over c, and
-///    every number of threads would round differently.
+///    at least four and a tenth less than another (`plan_products`). The sum over k is never cut: it would
+///    need a second pass over c, and every number of threads would round differently.
 /// 3. Where the edges are. A part begins at a multiple of the kernel's tile, so that only the last one has
 ///    partial tiles; it is a block of c, or up to three where a block each would leave threads without work
 ///    (thread_cut.h).

@@ -22,7 +22,7 @@ constexpr Sizes presets[] = {{64, 6, 256, 64},  {2, 12, 512, 64}, {1, 12, 2048, 
                              {1, 12, 1024, 64}, {1, 2, 4096, 64}, {3, 5, 777, 32}};
 
 AttentionCall call_of(const Sizes& s) {
-  AttentionCall call;
+  AttentionCall call{};
   call.q = call.k = call.v = Tensor::empty({s.batch, s.heads, s.time, s.width}, f32, meta());
   call.causal = true;
   return call;

@@ -1,0 +1,109 @@
+// How a training step scales with threads, by arithmetic: the products and the attention of each preset are
+// shared as on the machine (thread_cut.h, attention_shares.h), and an operation ends with its busiest thread.
+// Nothing runs, so machines that are not at hand are answered too. Passes over memory are left out: they
+// scale with the memory's channels. Prints a table of speedups over one thread.
+//
+//     build/release/bin/bench/bench_scaling
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "models/presets.h"
+#include "tensor/cpu/attention/attention_head_backward.h"
+#include "tensor/cpu/attention/attention_shares.h"
+#include "tensor/cpu/gemm/product_blocks.h"
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::kernels::cpu;
+
+// Multiply-adds in a microsecond of one thread (60 GFLOP/s), and the microseconds of one step of the tree in
+// which threads are started and awaited, measured by bench_parallel.
+constexpr double rate = 30000, step_of_tree = 1;
+constexpr int64_t grain = 1 << 17;
+constexpr CutCosts costs{.row_step = 8, .column_step = 16, .a_work = 16, .b_work = 16};
+
+double start_of(int64_t threads) {
+  return threads == 1 ? 0
+                      : 2 * step_of_tree *
+                            std::ceil(std::log(3.0 * static_cast<double>(threads) + 1) / std::log(4.0) - 1);
+}
+
+/// Microseconds of a product on `threads`.
+double product_time(const ProductExtents& e, int64_t threads) {
+  const ProductPlan plan =
+      plan_products(e, grain, threads, [&](int64_t parts) { return fastest_cut(e.m, e.n, parts, costs); });
+  int64_t slowest = 0;
+  for (int64_t t = 0; t < plan.threads; ++t)
+    slowest = std::max(slowest, thread_time(plan.cut, e.m, e.n, t, costs));
+  return static_cast<double>(slowest * e.k) / rate + start_of(plan.threads);
+}
+
+/// Microseconds of attention's forward and backward on `threads`: 2 and 5 products.
+double attention_time(int64_t batch, int64_t heads, int64_t time, int64_t width, int64_t threads) {
+  AttentionCall call{};
+  call.q = call.k = call.v = Tensor::empty({batch, heads, time, width}, f32, meta());
+  call.causal = true;
+  const AttentionExtents e(call);
+  const VisibleKeys visible(call, e, 0, 0);
+  const QueryShares shares(call, e, threads);
+  int64_t forward = 0, backward = 0;
+  for (int64_t i = 0; i < shares.count(); ++i) {
+    int64_t pairs = 0;
+    shares.for_each(i, i + 1, [&](int64_t, int64_t first, int64_t end) {
+      for (int64_t q = first; q < end; ++q) pairs += visible.end(q);
+    });
+    forward = std::max(forward, pairs);
+  }
+  const int64_t used = attention_threads(batch * heads * time * time, width, threads);
+  if (deals_evenly(batch * heads, used) || time <= key_block) {
+    backward = (batch * heads + used - 1) / used * time * (time + 1) / 2;
+  } else {
+    std::vector<int64_t> jobs;
+    for (int64_t head = 0; head < batch * heads; ++head)
+      for (int64_t j = 0; j < time; j += key_block) {
+        const QueryRange seen = queries_of(visible, e, j);
+        jobs.push_back((seen.end - seen.first) * std::min(key_block, time - j));
+      }
+    for (const auto& of_thread : deal_by_cost(jobs, used)) {
+      int64_t pairs = 0;
+      for (const int64_t job : of_thread) pairs += jobs[static_cast<size_t>(job)];
+      backward = std::max(backward, pairs);
+    }
+  }
+  return static_cast<double>((2 * forward + 5 * backward) * width) / rate + 2 * start_of(used);
+}
+
+double step_time(const models::Preset& preset, int64_t threads) {
+  const models::GptOptions& o = preset.model;
+  const int64_t rows = preset.batch_size * o.block_size, c = o.width;
+  const auto three = [&](int64_t in, int64_t out) {
+    return product_time({1, rows, out, in}, threads) + product_time({1, rows, in, out}, threads) +
+           product_time({1, out, in, rows}, threads);
+  };
+  const double layer = three(c, 3 * c) + three(c, c) + three(c, 4 * c) + three(4 * c, c) +
+                       attention_time(preset.batch_size, o.heads, o.block_size, c / o.heads, threads);
+  return static_cast<double>(o.layers) * layer + three(c, o.vocabulary);
+}
+
+}  // namespace
+
+int main() {
+  const std::vector<int64_t> counts{2, 4, 8, 16, 28, 32, 56, 64, 96, 128};
+  std::printf("| threads |");
+  for (const int64_t threads : counts) std::printf(" %lld |", static_cast<long long>(threads));
+  std::printf("\n| --- |");
+  for (size_t i = 0; i < counts.size(); ++i) std::printf(" --- |");
+  std::printf("\n");
+  for (const std::string& name : models::preset_names()) {
+    const models::Preset preset = models::preset(name, 65);
+    const double alone = step_time(preset, 1);
+    std::printf("| %s |", name.c_str());
+    for (const int64_t threads : counts) std::printf(" %.1f |", alone / step_time(preset, threads));
+    std::printf("\n");
+  }
+}
