@@ -4,6 +4,8 @@
 //
 //     build/release/bin/bench/bench_gptlite --preset nano-cpu --steps 200
 //     build/release/bin/bench/bench_gptlite --preset gpt-lite --block-size 1024 --steps 1 --skip 0
+//
+// With --turns it steps only while a runner lets it (turns.h).
 
 #include <json/json.h>
 
@@ -18,6 +20,7 @@
 #include "tensor/profile/op_table.h"
 #include "tensor/profile/span.h"
 #include "tensor/threads/parallel.h"
+#include "tools/bench/turns.h"
 #include "tools/gptlite/plan.h"
 #include "tools/gptlite/resolve.h"
 #include "tools/gptlite/run.h"
@@ -31,7 +34,7 @@ using namespace tessera::gptlite;
 struct Options {
   TrainCommand train;
   int64_t steps = 20, skip = 5, profiled = 0;
-  bool plan_only = false;
+  bool plan_only = false, turns = false;
 };
 
 /// The flags of `gptlite train` that change a step's cost, and those of the benchmark.
@@ -52,6 +55,8 @@ Options parse(CLI::App& app, int argc, char** argv) {
   app.add_option("--profile-steps", o.profiled,
                  "further steps, not timed, that measure the time in each kernel")
       ->capture_default_str();
+  app.add_flag("--turns", o.turns,
+               "step in turns, as the lines of the standard input say; --steps is the most");
   app.add_flag("--plan-only", o.plan_only, "the memory plan alone: nothing is trained");
   app.parse(argc, argv);
   o.train.flags = flags.given();
@@ -104,9 +109,11 @@ Json::Value describe_profile(const OpTable& table) {
 /// Times the steps of a fit, and records the operations of those after `timed`.
 class Timing : public training::Callback {
  public:
-  explicit Timing(int64_t timed) : timed_(timed) {}
+  /// `tokens`: of a step; 0 without turns.
+  Timing(int64_t timed, int64_t tokens) : timed_(timed), tokens_(tokens) {}
   void on_before_train_batch(training::Trainer& trainer, training::Task&) override {
     if (step_) return;  // a later micro-batch of the step
+    if (tokens_ > 0 && turn_left_ <= 0) begin_turn(trainer);
     const int64_t step = trainer.global_step();
     if (step == timed_ - 1) allocations_ = cpu_allocator_statistics().system_allocations;
     if (step == timed_) recording_.emplace(profiler_);
@@ -120,7 +127,8 @@ class Timing : public training::Callback {
     if (step > timed_) return;
     seconds_.push_back(training::profile_seconds() - began_);
     loss_ = trainer.logged().at("loss");
-    if (step < timed_) return;
+    if (tokens_ > 0 && (turn_left_ -= seconds_.back()) <= 0) end_turn();
+    if (step < timed_ && !ended_) return;
     allocations_ = cpu_allocator_statistics().system_allocations - allocations_;
     peak_ = training::peak_of(*current_account());
     resident_ = training::peak_resident_bytes();
@@ -138,7 +146,29 @@ class Timing : public training::Callback {
   const Profiler& profiler() const { return profiler_; }
 
  private:
-  int64_t timed_;
+  void begin_turn(training::Trainer& trainer) {
+    const std::optional<double> seconds = bench::next_turn();
+    ended_ = !seconds;
+    if (ended_) trainer.stop();  // after this step, which belongs to no turn
+    turn_left_ = seconds.value_or(1e9);
+    turn_began_ = seconds_.size();
+  }
+  void end_turn() {
+    const auto steps = static_cast<int64_t>(seconds_.size() - turn_began_);
+    const double sum =
+        std::accumulate(seconds_.begin() + static_cast<int64_t>(turn_began_), seconds_.end(), 0.0);
+    Json::Value turn;
+    turn["steps"] = Json::Int64(steps);
+    turn["seconds"] = sum;
+    turn["tokens_per_second"] = static_cast<double>(steps * tokens_) / sum;
+    turn["loss"] = loss_;
+    bench::print_line(turn);
+  }
+
+  int64_t timed_, tokens_;
+  double turn_left_ = 0;
+  size_t turn_began_ = 0;
+  bool ended_ = false;
   std::vector<double> seconds_;
   double began_ = 0, loss_ = 0;
   int64_t allocations_ = 0, resident_ = 0;
@@ -150,7 +180,8 @@ class Timing : public training::Callback {
 
 void measure(const Options& options, const Run& run, const data::Corpus& corpus, Json::Value& result) {
   const AccountScope own(make_intrusive<MemoryAccount>());
-  const auto timing = std::make_shared<Timing>(options.steps);
+  const int64_t step_tokens = run.preset.batch_size * run.preset.model.block_size;
+  const auto timing = std::make_shared<Timing>(options.steps, options.turns ? step_tokens : 0);
   GptTask task(run);
   TextModule text(corpus, run, std::nullopt);
   training::TrainerOptions trainer_options = gptlite::trainer_options(run, nullptr);
@@ -164,9 +195,10 @@ void measure(const Options& options, const Run& run, const data::Corpus& corpus,
   result["memory_measured"] = describe_memory(timing->peak());
 
   const std::vector<double>& seconds = timing->seconds();
-  std::vector<double> timed(seconds.begin() + options.skip, seconds.end());
+  std::vector<double> timed(seconds.begin() + std::min<int64_t>(options.skip, std::ssize(seconds) - 1),
+                            seconds.end());
   const double sum = std::accumulate(timed.begin(), timed.end(), 0.0);
-  const auto tokens = static_cast<double>(run.preset.batch_size * run.preset.model.block_size);
+  const auto tokens = static_cast<double>(step_tokens);
   const double rate = tokens * static_cast<double>(timed.size()) / sum;
   std::nth_element(timed.begin(), timed.begin() + std::ssize(timed) / 2, timed.end());
   result["steps"] = Json::Int64(options.steps);
@@ -196,9 +228,7 @@ int main(int argc, char** argv) {
         options.plan_only ? before_data->run : resolve_run(options.train, corpus.vocabulary_size)->run;
     Json::Value result = describe_run(run);
     if (!options.plan_only) measure(options, run, corpus, result);
-    Json::StreamWriterBuilder builder;
-    builder["indentation"] = "";
-    std::cout << Json::writeString(builder, result) << std::endl;
+    bench::print_line(result);
   } catch (const CLI::ParseError& error) {
     return app.exit(error);
   } catch (const Error& error) {

@@ -3,6 +3,8 @@
 // one JSON object.
 //
 //     build/release/bin/bench/bench_products --preset width-768 --dtype bf16
+//
+// With --turns it measures this and the copy rate again whenever a runner asks (turns.h).
 
 #include <json/json.h>
 
@@ -17,7 +19,9 @@
 #include "tensor/error.h"
 #include "tensor/ops/creation/random.h"
 #include "tensor/ops/matmul.h"
+#include "tensor/profile/machine_rates.h"
 #include "tensor/threads/parallel.h"
+#include "tools/bench/turns.h"
 #include "tools/gptlite/run.h"
 
 namespace {
@@ -30,11 +34,11 @@ Tensor values(const Shape& shape, DType dtype) {
   return x;
 }
 
-/// Seconds of one call: the median of calls over at least a fifth of a second.
-double seconds_of(const std::function<void()>& product) {
+/// Seconds of one call: the median of calls over at least `total` seconds.
+double seconds_of(const std::function<void()>& product, double total) {
   product();
   std::vector<double> seconds;
-  for (double sum = 0; sum < 0.2 || seconds.size() < 5; sum += seconds.back()) {
+  for (double sum = 0; sum < total || seconds.size() < (total < 0.1 ? 2 : 5); sum += seconds.back()) {
     const double began = training::profile_seconds();
     product();
     seconds.push_back(training::profile_seconds() - began);
@@ -52,7 +56,7 @@ struct Sum {
   double flops = 0, seconds = 0;
 };
 
-Json::Value measure(const Layer& layer, int64_t rows, DType dtype, Sum& sum) {
+Json::Value measure(const Layer& layer, int64_t rows, DType dtype, double total, Sum& sum) {
   const Tensor x = values({rows, layer.in}, dtype), weight = values({layer.out, layer.in}, dtype),
                dy = values({rows, layer.out}, dtype), y = Tensor::empty({rows, layer.out}, dtype),
                dx = Tensor::empty({rows, layer.in}, dtype), dw = Tensor::zeros({layer.out, layer.in}, f32);
@@ -60,7 +64,7 @@ Json::Value measure(const Layer& layer, int64_t rows, DType dtype, Sum& sum) {
   Json::Value v;
   v["layer"] = layer.name;
   const auto add = [&](const char* name, const std::function<void()>& product) {
-    const double seconds = seconds_of(product);
+    const double seconds = seconds_of(product, total);
     v[name] = flops / seconds / 1e9;
     sum.flops += flops;
     sum.seconds += seconds;
@@ -86,6 +90,10 @@ int main(int argc, char** argv) {
                                                {"eigen", MatmulBackend::eigen},
                                                {"onednn", MatmulBackend::onednn},
                                                {"packed", MatmulBackend::packed}}));
+  bool turns = false;
+  app.add_flag(
+      "--turns", turns,
+      "measure whenever the standard input has a line: seconds, of which a part goes to the copy rate");
   app.add_option("--threads", threads, "(default: the cores of this process)");
   CLI11_PARSE(app, argc, argv);
   try {
@@ -93,21 +101,27 @@ int main(int argc, char** argv) {
     set_matmul_backend(backend);
     const models::Preset preset = models::preset(name, 65);
     const int64_t c = preset.model.width, rows = preset.batch_size * preset.model.block_size;
-    Json::Value result;
-    result["program"] = "bench_products";
-    result["preset"] = name;
-    result["dtype"] = dtype;
-    result["threads"] = num_threads();
-    Sum sum;
-    for (const Layer& layer : {Layer{"qkv", c, 3 * c}, Layer{"attention projection", c, c},
-                               Layer{"mlp up", c, 4 * c}, Layer{"mlp down", 4 * c, c}})
-      result["products"].append(measure(layer, rows, gptlite::compute_dtype(dtype), sum));
-    result["gflops"] = sum.flops / sum.seconds / 1e9;
-    result["tokens_per_second"] =
-        sum.flops / sum.seconds / static_cast<double>(models::flops_per_token(preset.model));
-    Json::StreamWriterBuilder builder;
-    builder["indentation"] = "";
-    std::cout << Json::writeString(builder, result) << std::endl;
+    const auto measured = [&](double total) {
+      Json::Value result;
+      result["program"] = "bench_products";
+      result["preset"] = name;
+      result["dtype"] = dtype;
+      result["threads"] = num_threads();
+      Sum sum;
+      for (const Layer& layer : {Layer{"qkv", c, 3 * c}, Layer{"attention projection", c, c},
+                                 Layer{"mlp up", c, 4 * c}, Layer{"mlp down", 4 * c, c}})
+        result["products"].append(measure(layer, rows, gptlite::compute_dtype(dtype), total, sum));
+      result["gflops"] = sum.flops / sum.seconds / 1e9;
+      result["tokens_per_second"] =
+          sum.flops / sum.seconds / static_cast<double>(models::flops_per_token(preset.model));
+      return result;
+    };
+    if (!turns) bench::print_line(measured(0.2));
+    for (std::optional<double> seconds; turns && (seconds = bench::next_turn());) {
+      Json::Value result = measured(*seconds / 15);  // 12 products
+      result["copy_rate"] = measured_copy_rate(int64_t{1} << 27);
+      bench::print_line(result);
+    }
   } catch (const Error& error) {
     std::cerr << "bench_products: " << error.what() << "\n";
     return 2;

@@ -16,6 +16,7 @@ import dataclasses
 import json
 import resource
 import statistics
+import sys
 import time
 
 import torch
@@ -41,6 +42,7 @@ def arguments():
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="(default: %(default)s)")
     parser.add_argument("--compile", action="store_true", help="train through torch.compile")
     parser.add_argument("--skip", type=int, default=5, help="steps before the clock starts (default: %(default)s)")
+    parser.add_argument("--turns", action="store_true", help="step while a runner lets it (turns.py); no validation")
     parser.add_argument("--no-eval", action="store_true", help="no validation at the end")
     parser.add_argument(
         "--data", help="tiny Shakespeare's input.txt (default: $TESSERA_DATA/tiny-shakespeare/input.txt)"
@@ -72,14 +74,28 @@ def main():
             return torch.autocast("cpu", dtype=torch.bfloat16)
 
     seconds, loss = [], None
-    for step in range(steps):
+
+    def one_step():
+        nonlocal loss
         started = time.perf_counter()
         x, y = peer_gpt.random_batch(train, preset, generator)
-        rate = peer_gpt.learning_rate(step, preset)
+        rate = peer_gpt.learning_rate(len(seconds), preset)
         loss, _ = peer_gpt.train_step(run, optimizer, x, y, rate, preset, autocast)
         seconds.append(time.perf_counter() - started)
-    timed = seconds[options.skip :] or seconds
+
     tokens = preset.batch_size * preset.block_size
+    if options.turns:
+        for line in sys.stdin:
+            first = len(seconds)
+            while sum(seconds[first:]) < float(line) or len(seconds) == first:
+                one_step()
+            took = sum(seconds[first:])
+            turn = {"steps": len(seconds) - first, "seconds": took, "loss": loss.item()}
+            print(json.dumps(turn | {"tokens_per_second": turn["steps"] * tokens / took}), flush=True)
+    else:
+        for _ in range(steps):
+            one_step()
+    timed = seconds[options.skip :] or seconds
     tokens_per_second = tokens * len(timed) / sum(timed)
 
     result = {
@@ -89,7 +105,7 @@ def main():
         "dtype": options.dtype,
         "threads": options.threads,
         "seed": options.seed,
-        "steps": steps,
+        "steps": len(seconds),
         "timed_steps": len(timed),
         "batch_size": preset.batch_size,
         "block_size": preset.block_size,
@@ -101,7 +117,7 @@ def main():
         "training_seconds": sum(seconds),
         "loss": loss.item(),
     }
-    if not options.no_eval:
+    if not options.no_eval and not options.turns:
         result["val_loss"] = peer_gpt.whole_validation_loss(model, validation, preset)
         result["val_loss_sampled"] = peer_gpt.sampled_validation_loss(model, validation, preset, generator)
     line = json.dumps(result)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Measures ours and PyTorch in turn (A B A B) on this machine, and prints both and their ratio.
+"""Measures ours and PyTorch in turns of a second on this machine, and prints both and their ratio.
 
     run_pair.py --preset nano-cpu
-    run_pair.py --preset nano --dtype bf16 --steps 4 --skip 1 --rounds 2 --json nano.json
+    run_pair.py --preset gpt-lite --dtype bf16 --pairs 5 --json gpt-lite.json
 
-A machine's speed drifts: only runs that alternate can be compared. Each round is one process of each side with the same
-preset, batch, learning rates, threads and number of steps, without evaluation; then the rate of our matrix products over
-the linear layers of a block, a bound of a step's rate. Rates are those of whole steps, the first `--skip` left out; peak
-RSS is the kernel's figure for the whole process. The ratio is given per round, and its median with the lowest and the
-highest.
+A machine's speed drifts: only neighbouring turns can be compared. Both sides stay alive with the same preset, batch,
+learning rates and threads, and step in turn for about a second (at least one step), the first turn left out. Before each
+pair the machine's own rates are measured: those of our matrix products over the linear layers of a block, and of a copy.
+The ratio is that of each pair: median, quartiles, both ends. Pairs beside which a rate of the machine was more than a tenth
+from its median are counted as moved. Peak RSS is the kernel's figure for the whole process.
 Run it on an idle machine. run_goals.py runs every row of the project's goals.
 """
 
@@ -21,6 +21,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+import turns as turn_taking
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -39,53 +41,71 @@ def run_measured(command):
     return result
 
 
-def summary(rounds):
-    """One side's figures over all rounds."""
+def summary(turns, last, name):
+    """One side's figures over all turns; `last`: its last line."""
+    rates = [turn[name]["tokens_per_second"] for turn in turns]
+    middle = statistics.median(rates)
     return {
-        "tokens_per_second": statistics.median(r["tokens_per_second"] for r in rounds),
-        "gflops": statistics.median(r["gflops"] for r in rounds),
-        "peak_rss_bytes": max(r["peak_rss_bytes"] for r in rounds),
-        "loss": rounds[-1]["loss"],
-        "rounds": [r["tokens_per_second"] for r in rounds],
+        "tokens_per_second": middle,
+        "gflops": middle * last["gflops"] / last["tokens_per_second"],
+        "peak_rss_bytes": last["peak_rss_bytes"],
+        "loss": last["loss"],
+        "steps": last["steps"],
+        "turns": rates,
     }
 
 
-def spread(ratios):
-    return {"median": statistics.median(ratios), "lowest": min(ratios), "highest": max(ratios)}
-
-
-def measure(preset, dtype, steps, skip, rounds, tools, ours_more=(), peer_more=()):
-    """Interleaved rounds of ours, PyTorch and our matrix products; `tools`: bench (folder), python, threads."""
-    common = ["--preset", preset, "--dtype", dtype, "--threads", str(tools.threads)]
-    timing = ["--steps", str(steps), "--skip", str(skip), "--seed", "1"]
+def measure(preset, dtype, pairs, seconds, tools, ours_more=(), peer_more=()):
+    """Turns of ours, PyTorch and the machine's rates; `tools`: bench (folder), python, threads."""
+    common = ["--preset", preset, "--dtype", dtype, "--threads", str(tools.threads), "--turns"]
     bench = pathlib.Path(tools.bench)
-    peer_script = str(HERE / "peer_pytorch.py")
-    ours, peer, products = [], [], []
-    for turn in range(rounds):
-        ours.append(run_measured([str(bench / "bench_gptlite"), *common, *timing, *ours_more]))
-        peer.append(run_measured([tools.python, peer_script, *common, *timing, "--no-eval", *peer_more]))
-        products.append(run_measured([str(bench / "bench_products"), *common])["gflops"])
+    many = ["--steps", "1000000", "--skip", "0", "--seed", "1"]
+    ours = turn_taking.Side([str(bench / "bench_gptlite"), *common, *many, *ours_more])
+    peer = turn_taking.Side([tools.python, str(HERE / "peer_pytorch.py"), *common, *many, *peer_more])
+    rates = turn_taking.Side([str(bench / "bench_products"), *common])
+
+    def report(pair):
         print(
-            f"{preset} {dtype}, round {turn + 1}: ours {ours[-1]['median_step_ms']:.2f} ms a step "
-            f"(loss {ours[-1]['loss']:.4f}), PyTorch {peer[-1]['median_step_ms']:.2f} (loss {peer[-1]['loss']:.4f}), "
-            f"ratio {ours[-1]['tokens_per_second'] / peer[-1]['tokens_per_second']:.2f}; products {products[-1]:.0f} GFLOP/s",
+            f"{preset} {dtype}: ours {pair['ours']['tokens_per_second']:,.0f} tokens/s, "
+            f"PyTorch {pair['peer']['tokens_per_second']:,.0f}, "
+            f"ratio {pair['ours']['tokens_per_second'] / pair['peer']['tokens_per_second']:.2f}; products "
+            f"{pair['machine']['gflops']:.0f} GFLOP/s, copy {pair['machine']['copy_rate'] / 1e9:.1f} GB/s",
             file=sys.stderr,
         )
+
+    turns = turn_taking.measure(ours, peer, rates, pairs, seconds, report)
+    last, last_peer = ours.finish(), peer.finish()
+    rates.finish()
+    of_step = last["gflops"] / last["tokens_per_second"]
+    still = [turn for turn in turns if not turn["machine_moved"]]
     return {
         "preset": preset,
         "dtype": dtype,
-        "steps": steps,
-        "batch_size": ours[-1]["batch_size"],
-        "block_size": ours[-1]["block_size"],
-        "ours": summary(ours),
-        "memory_planned": ours[-1]["memory_planned"]["total"],
-        "memory_measured": ours[-1]["memory_measured"]["total"],
-        "pytorch": summary(peer),
-        "ratio": spread([o["tokens_per_second"] / p["tokens_per_second"] for o, p in zip(ours, peer)]),
-        "memory_ratio": max(o["peak_rss_bytes"] for o in ours) / max(p["peak_rss_bytes"] for p in peer),
-        "products_gflops": statistics.median(products),
-        "share_of_products": spread([o["gflops"] / p for o, p in zip(ours, products)]),
+        "pairs": pairs,
+        "moved": pairs - len(still),
+        "batch_size": last["batch_size"],
+        "block_size": last["block_size"],
+        "ours": summary(turns, last, "ours"),
+        "memory_planned": last["memory_planned"]["total"],
+        "memory_measured": last["memory_measured"]["total"],
+        "pytorch": summary(turns, last_peer, "peer"),
+        "ratio": ratios(turns),
+        "ratio_of_still_pairs": ratios(still) if still else None,
+        "memory_ratio": last["peak_rss_bytes"] / last_peer["peak_rss_bytes"],
+        "products_gflops": statistics.median(turn["machine"]["gflops"] for turn in turns),
+        "copy_rate": statistics.median(turn["machine"]["copy_rate"] for turn in turns),
+        "share_of_products": turn_taking.spread(
+            [turn["ours"]["tokens_per_second"] * of_step / turn["machine"]["gflops"] for turn in turns]
+        ),
+        "turns": turns,
     }
+
+
+spread = turn_taking.spread
+
+
+def ratios(turns):
+    return turn_taking.spread([turn["ours"]["tokens_per_second"] / turn["peer"]["tokens_per_second"] for turn in turns])
 
 
 def machine(tools):
@@ -109,7 +129,9 @@ def machine(tools):
 
 def add_tools(parser):
     parser.add_argument(
-        "--bench", default="build/release/bin/bench", help="the folder of bench_gptlite and bench_products (%(default)s)"
+        "--bench",
+        default=str(HERE.parent.parent / "build/release/bin/bench"),
+        help="the folder of bench_gptlite and bench_products (%(default)s)",
     )
     parser.add_argument("--python", default=sys.executable, help="a Python with PyTorch (default: this one)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="(default: all, %(default)s)")
@@ -123,10 +145,14 @@ def print_pair(result):
             f"{s['peak_rss_bytes'] / 2**30:5.2f} GiB  loss {s['loss']:.4f}"
         )
     r, f = result["ratio"], result["share_of_products"]
-    print(f"   ratio: {r['median']:.2f} ({r['lowest']:.2f} to {r['highest']:.2f}); memory {result['memory_ratio']:.2f}")
+    print(
+        f"   ratio: {r['median']:.2f} (quartiles {r['quartiles'][0]:.2f}, {r['quartiles'][1]:.2f}; {r['lowest']:.2f} to "
+        f"{r['highest']:.2f}) of {result['pairs']} pairs, beside {result['moved']} of which the machine's rates moved; "
+        f"memory {result['memory_ratio']:.2f}"
+    )
     print(
         f"products: {100 * f['median']:.0f} % ({100 * f['lowest']:.0f} to {100 * f['highest']:.0f}) of our products' "
-        f"{result['products_gflops']:.0f} GFLOP/s"
+        f"{result['products_gflops']:.0f} GFLOP/s; copy {result['copy_rate'] / 1e9:.1f} GB/s"
     )
 
 
@@ -135,19 +161,18 @@ def main():
     add_tools(parser)
     parser.add_argument("--preset", default="nano-cpu", help="(default: %(default)s)")
     parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32", help="(default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=200, help="of each run (default: %(default)s)")
-    parser.add_argument("--skip", type=int, default=5, help="first steps left out (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
+    parser.add_argument("--pairs", type=int, default=15, help="(default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=1, help="of a turn (default: %(default)s)")
     parser.add_argument("--ours", type=shlex.split, default=[], metavar="OPTIONS", help="more options: --ours='--data F'")
     parser.add_argument("--peer", type=shlex.split, default=[], metavar="OPTIONS", help="more options for the peer")
     parser.add_argument("--json", help="write the result to this file too")
     options = parser.parse_args()
-    if options.skip >= options.steps:
-        parser.error("--skip must be below --steps")
+    if options.pairs < 1 or options.seconds <= 0:
+        parser.error("--pairs and --seconds must be positive")
 
     result = machine(options)
     result |= measure(
-        options.preset, options.dtype, options.steps, options.skip, options.rounds, options, options.ours, options.peer
+        options.preset, options.dtype, options.pairs, options.seconds, options, options.ours, options.peer
     )
     print_pair(result)
     if options.json:
