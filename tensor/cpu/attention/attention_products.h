@@ -128,23 +128,34 @@ struct Bf16Products {
     PairPanels panels_{};
   };
 
-  /// In panels of 16 rows, whose elements are stored in pairs along k.
+  /// In panels of 16 rows, whose elements are stored in pairs along k; transposed for tiles.
   class TransposedLeft {
    public:
     TransposedLeft(int64_t longest_k, int64_t longest_m)
-        : memory_(PairPanels::size_for(longest_k, longest_m)) {}
+        : memory_(std::max(PairPanels::size_for(longest_k, longest_m), row_for(longest_k) / 2 * longest_m)),
+          on_tiles_(multiplies_pairs_on_tiles()) {}
     void pack(const bfloat16* from, int64_t leading, int64_t k, int64_t m) {
+      row_ = row_for(k);
       panels_ = {memory_.get(), PairPanels::stride_for(k)};
-      pack_pairs(from, leading, false, k, m, panels_);
+      if (on_tiles_)
+        pack_transposed(from, leading, k, m, rows(), row_);
+      else
+        pack_pairs(from, leading, false, k, m, panels_);
     }
     PairRows at(int64_t i, int64_t p) const {
+      if (on_tiles_) return {rows() + i * row_ + p, row_, 2};
       const uint32_t* first = panels_.data + i / panel_width * panels_.stride + p / 2 * panel_width;
       return {reinterpret_cast<const bfloat16*>(first), 2, 2 * panel_width};
     }
 
    private:
+    static int64_t row_for(int64_t k) { return (k + 31) / 32 * 32; }
+    bfloat16* rows() const { return reinterpret_cast<bfloat16*>(memory_.get()); }
+
     Scratch<uint32_t> memory_;
     PairPanels panels_{};
+    int64_t row_ = 0;
+    bool on_tiles_;
   };
 
   template <class C>

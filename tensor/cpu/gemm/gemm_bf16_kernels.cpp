@@ -6,7 +6,43 @@
 // sources.
 #include "tensor/cpu/gemm/gemm_bf16_kernels.h"
 
+#include "tensor/cpu/gemm/tiles/tile_registers.h"
 #include "tensor/cpu/isa.h"
+
+namespace tessera::kernels::cpu {
+namespace {
+
+/// Packing without vectors, for the model of the tiles.
+/// @{
+uint16_t bits_at(const bfloat16* from, int64_t leading, bool transposed, int64_t row, int64_t column) {
+  return from[transposed ? column * leading + row : row * leading + column].bits;
+}
+void pack_pairs_plainly(const bfloat16* from, int64_t leading, bool transposed, int64_t k, int64_t n,
+                        const PairPanels& to) {
+  for (int64_t j = 0; j < PairPanels::count_for(n) * panel_width; ++j)
+    for (int64_t p = 0; p < (k + 1) / 2; ++p) {
+      uint32_t pair = 0;
+      for (int64_t half = 0; half < 2; ++half)
+        if (j < n && 2 * p + half < k)
+          pair |= uint32_t{bits_at(from, leading, transposed, 2 * p + half, j)} << (16 * half);
+      to.data[j / panel_width * to.stride + p * panel_width + j % panel_width] = pair;
+    }
+}
+void pack_transposed_plainly(const bfloat16* from, int64_t leading, int64_t k, int64_t m, bfloat16* to,
+                             int64_t to_leading) {
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t p = 0; p < to_leading; ++p)
+      to[i * to_leading + p].bits = p < k ? from[p * leading + i].bits : uint16_t{0};
+}
+/// @}
+
+}  // namespace
+
+bool multiplies_pairs_on_tiles() {
+  return uses_tile_model() || multiplies_bf16_tiles();
+}
+
+}  // namespace tessera::kernels::cpu
 
 #if defined(__x86_64__)
 // GCC 12 warns of undefined registers in its own header (GCC bug 105593).
@@ -172,17 +208,50 @@ TESSERA_BF16 void pack_columns(const uint16_t* from, int64_t leading, int64_t k,
 }  // namespace
 
 bool multiplies_bf16_pairs() {
-  return current_isa() >= Isa::avx512_bf16;
+  return current_isa() >= Isa::avx512_bf16 || uses_tile_model();
+}
+
+namespace {
+
+/// 16 columns of up to 32 rows at a time: their pairs are interleaved, and the pairs transposed.
+TESSERA_BF16 void transpose_pairs(const uint16_t* from, int64_t leading, int64_t k, int64_t m, uint16_t* to,
+                                  int64_t to_leading) {
+  for (int64_t i = 0; i < m; i += panel_width) {
+    const int64_t columns = m - i < panel_width ? m - i : panel_width;
+    for (int64_t p = 0; p < to_leading; p += 32) {
+      __m512i block[16];
+      for (int r = 0; r < 16; ++r) {
+        const int64_t row = p + 2 * r;
+        block[r] = row < k ? interleaved(from + row * leading + i, leading, row + 1 < k, lanes(m - i))
+                           : _mm512_setzero_si512();
+      }
+      transpose(block);
+      for (int c = 0; c < 16; ++c)
+        if (c < columns) _mm512_storeu_si512(to + (i + c) * to_leading + p, block[c]);
+    }
+  }
+}
+
+}  // namespace
+
+void pack_transposed(const bfloat16* from, int64_t leading, int64_t k, int64_t m, bfloat16* to,
+                     int64_t to_leading) {
+  if (uses_tile_model()) return pack_transposed_plainly(from, leading, k, m, to, to_leading);
+  transpose_pairs(reinterpret_cast<const uint16_t*>(from), leading, k, m, reinterpret_cast<uint16_t*>(to),
+                  to_leading);
 }
 
 void pack_pairs(const bfloat16* from, int64_t leading, bool transposed, int64_t k, int64_t n,
                 const PairPanels& to) {
+  if (uses_tile_model()) return pack_pairs_plainly(from, leading, transposed, k, n, to);
   const uint16_t* bits = reinterpret_cast<const uint16_t*>(from);
   transposed ? pack_columns(bits, leading, k, n, to) : pack_rows(bits, leading, k, n, to);
 }
 
 void multiply_pairs(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
                     const PairTarget& target) {
+  if (a.pair == 2 && uses_tile_model()) return multiply_pairs_on_model(m, n, k, a, b, target);
+  if (a.pair == 2 && multiplies_bf16_tiles()) return multiply_pairs_on_tiles(m, n, k, a, b, target);
   const int64_t panels = PairPanels::count_for(n);
   for (int64_t i = 0; i < m; i += tile_rows) {
     const int64_t rows = m - i < tile_rows ? m - i : tile_rows;
@@ -203,10 +272,20 @@ void multiply_pairs(int64_t m, int64_t n, int64_t k, const PairRows& a, const Pa
 namespace tessera::kernels::cpu {
 
 bool multiplies_bf16_pairs() {
-  return false;
+  return uses_tile_model();
 }
-void pack_pairs(const bfloat16*, int64_t, bool, int64_t, int64_t, const PairPanels&) {}
-void multiply_pairs(int64_t, int64_t, int64_t, const PairRows&, const PairPanels&, const PairTarget&) {}
+void pack_pairs(const bfloat16* from, int64_t leading, bool transposed, int64_t k, int64_t n,
+                const PairPanels& to) {
+  pack_pairs_plainly(from, leading, transposed, k, n, to);
+}
+void pack_transposed(const bfloat16* from, int64_t leading, int64_t k, int64_t m, bfloat16* to,
+                     int64_t to_leading) {
+  pack_transposed_plainly(from, leading, k, m, to, to_leading);
+}
+void multiply_pairs(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
+                    const PairTarget& target) {
+  multiply_pairs_on_model(m, n, k, a, b, target);
+}
 
 }  // namespace tessera::kernels::cpu
 

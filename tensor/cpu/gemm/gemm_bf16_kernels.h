@@ -14,8 +14,10 @@ inline constexpr int64_t panel_width = 16;
 inline constexpr int64_t tile_rows = 8;
 
 /// Whether this processor has the instructions and the limit on instruction sets (tensor/cpu/isa.h) allows
-/// them.
+/// them; or a model of the tiles is used (tiles/tile_registers.h).
 bool multiplies_bf16_pairs();
+/// Whether products run on tiles, or on their model: where the pairs of the first operand lie side by side.
+bool multiplies_pairs_on_tiles();
 
 /// A matrix (k, n) in panels of 16 columns. A panel is ceil(k / 2) vectors, each with the elements of rows 2p
 /// and 2p + 1 side by side for every column. Edges are padded with 0.
@@ -34,6 +36,11 @@ struct PairPanels {
 void pack_pairs(const bfloat16* from, int64_t leading, bool transposed, int64_t k, int64_t n,
                 const PairPanels& to);
 
+/// Copies a matrix (k, m), whose rows are `leading` elements apart, to its transpose (m, k) in rows
+/// `to_leading` apart (a multiple of 32, at least k). Elements after k are 0.
+void pack_transposed(const bfloat16* from, int64_t leading, int64_t k, int64_t m, bfloat16* to,
+                     int64_t to_leading);
+
 /// The first operand: pair p of row i is at data + i * row + p * pair (in elements). Contiguous rows have
 /// pair = 2; a panel of `pack_pairs` has row = 2 and pair = 32.
 struct PairRows {
@@ -50,7 +57,8 @@ struct PairTarget {
   const float* bias;
 };
 
-/// c (m, n) = a (m, k) b (k, n). Every element is summed over k in order, whatever m, n and its position.
+/// c (m, n) = a (m, k) b (k, n), on tiles where there are some. Every element is summed over k in one order,
+/// whatever m, n and its position.
 void multiply_pairs(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
                     const PairTarget& target);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tensor/cpu/gemm/tiles/tile_registers.h"
 #include "tensor/ops/layers/attention.h"
 #include "tensor/profile/cost.h"
 #include "tensor/threads/parallel.h"
@@ -203,6 +204,41 @@ TEST_CASE("attention variants: the same bits on any number of threads") {
         CHECK(same_bits(g.dv, first_gradients.dv));
       }
     }
+  set_num_threads(before);
+}
+
+TEST_CASE(
+    "attention variants: bf16 on the model of the tiles, by the definition and on any number of threads") {
+  const kernels::cpu::TileModelScope model;
+  const int before = num_threads();
+  for (const Case& c : cases()) {
+    const Tensor q = heads(c.batch, c.heads, c.queries, c.width, bf16, 1),
+                 k = heads(c.batch, c.shared, c.keys, c.width, bf16, 2),
+                 v = heads(c.batch, c.shared, c.keys, c.width, bf16, 3),
+                 dout = heads(c.batch, c.heads, c.queries, c.width, bf16, 4);
+    const Tensor factors =
+        c.options.dropout > 0
+            ? ops::attention_dropout({c.batch, c.heads, c.queries, c.keys}, c.options, f64, cpu())
+            : Tensor();
+    const Tensor padding = c.padding ? padding_of(c) : Tensor();
+    const Tensor mask = c.padding ? padding.view({c.batch, 1, 1, c.keys}) : Tensor();
+    const Reference expected = reference(q, k, v, dout, c.options, factors, padding);
+    set_num_threads(1);
+    const ops::Attention result = ops::attention(q, k, v, c.options, mask);
+    const Gradients g = backward(q, k, v, result, dout, c.options, mask);
+    INFO("queries ", c.queries, ", keys ", c.keys);
+    const double bound = tolerance(bf16);
+    CHECK(largest_difference(result.out, expected.out) <= bound);
+    CHECK(largest_difference(g.dq, expected.gradients.dq) <= bound);
+    CHECK(largest_difference(g.dk, expected.gradients.dk) <= bound * c.heads / c.shared);
+    CHECK(largest_difference(g.dv, expected.gradients.dv) <= bound * c.heads / c.shared);
+    set_num_threads(5);
+    const Gradients on_five =
+        backward(q, k, v, ops::attention(q, k, v, c.options, mask), dout, c.options, mask);
+    CHECK(same_bits(g.dq, on_five.dq));
+    CHECK(same_bits(g.dk, on_five.dk));
+    CHECK(same_bits(g.dv, on_five.dv));
+  }
   set_num_threads(before);
 }
 

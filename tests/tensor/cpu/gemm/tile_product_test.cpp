@@ -1,0 +1,154 @@
+// bf16 products on tiles, through a model of the instructions; and on the processor's own, where it has them.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "tensor/cpu/gemm/gemm_bf16_kernels.h"
+#include "tensor/cpu/gemm/tiles/tile_model.h"
+#include "tensor/cpu/gemm/tiles/tile_registers.h"
+#include "tensor/error.h"
+
+using namespace tessera;
+using namespace tessera::kernels::cpu;
+
+namespace {
+
+std::mt19937 generator(11);
+
+std::vector<bfloat16> values(int64_t count) {
+  std::normal_distribution<float> normal;
+  std::vector<bfloat16> all(static_cast<size_t>(count));
+  for (bfloat16& x : all) x = bfloat16(normal(generator));
+  return all;
+}
+
+/// Operands with gaps after each row, which hold NaN.
+struct Case {
+  Case(int64_t m_, int64_t n_, int64_t k_)
+      : m(m_), n(n_), k(k_), a(values(m * (k + gap))), b(values(k * n)), bias(static_cast<size_t>(n)) {
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t p = k; p < k + gap; ++p) a[static_cast<size_t>(i * (k + gap) + p)] = bfloat16(NAN);
+    for (int64_t j = 0; j < n; ++j) bias[static_cast<size_t>(j)] = static_cast<float>(j % 5) - 2;
+    panels.assign(static_cast<size_t>(PairPanels::size_for(k, n)), 0x7fc07fc0u);  // NaN between panels
+    const TileModelScope model;
+    pack_pairs(b.data(), n, false, k, n, packed());
+  }
+  PairPanels packed() { return {panels.data(), PairPanels::stride_for(k)}; }
+  PairRows rows() const { return {a.data(), k + gap, 2}; }
+  double exact(int64_t i, int64_t j) const {
+    double sum = 0;
+    for (int64_t p = 0; p < k; ++p)
+      sum += static_cast<double>(static_cast<float>(a[static_cast<size_t>(i * (k + gap) + p)])) *
+             static_cast<double>(static_cast<float>(b[static_cast<size_t>(p * n + j)]));
+    return sum;
+  }
+
+  static constexpr int64_t gap = 3;
+  int64_t m, n, k;
+  std::vector<bfloat16> a, b;
+  std::vector<float> bias;
+  std::vector<uint32_t> panels;
+};
+
+constexpr int64_t edges[][3] = {{1, 1, 1},    {8, 64, 64},   {7, 16, 31},  {16, 33, 32},
+                                {17, 48, 33}, {32, 32, 64},  {33, 65, 97}, {40, 130, 66},
+                                {3, 200, 2},  {64, 64, 128}, {50, 15, 40}, {8, 128, 65},
+                                {16, 64, 1},  {31, 31, 31},  {48, 17, 96}, {2, 49, 63}};
+
+/// c by the product on tiles, with a gap after each row.
+template <class C>
+std::vector<C> product(Case& x, bool accumulate, bool with_bias,
+                       decltype(&multiply_pairs_on_model) multiply) {
+  std::vector<C> c(static_cast<size_t>(x.m * (x.n + Case::gap)), C(3.0f));
+  multiply(
+      x.m, x.n, x.k, x.rows(), x.packed(),
+      {c.data(), x.n + Case::gap, std::is_same_v<C, float>, accumulate, with_bias ? x.bias.data() : nullptr});
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("tiles: a product by its definition, at every edge") {
+  for (const auto& [m, n, k] : edges)
+    for (const bool accumulate : {false, true})
+      for (const bool with_bias : {false, true}) {
+        Case x(m, n, k);
+        INFO(m, " x ", n, " x ", k, accumulate ? ", accumulated" : "", with_bias ? ", with bias" : "");
+        const auto check = [&](const auto& c, double rounding) {
+          for (int64_t i = 0; i < m; ++i)
+            for (int64_t j = 0; j < n + Case::gap; ++j) {
+              const auto got =
+                  static_cast<double>(static_cast<float>(c[static_cast<size_t>(i * (n + Case::gap) + j)]));
+              if (j >= n) {
+                REQUIRE(got == 3.0);
+                continue;
+              }
+              const double expected = x.exact(i, j) + (accumulate ? 3.0 : 0.0) +
+                                      (with_bias ? x.bias[static_cast<size_t>(j)] : 0.0f);
+              REQUIRE(std::abs(got - expected) <=
+                      1e-5 * std::sqrt(static_cast<double>(k)) + rounding * std::abs(expected));
+            }
+        };
+        check(product<float>(x, accumulate, with_bias, &multiply_pairs_on_model), 1e-6);
+        check(product<bfloat16>(x, accumulate, with_bias, &multiply_pairs_on_model), 1.0 / 256);
+      }
+}
+
+TEST_CASE("tiles: an element's bits depend on neither its position nor the other rows and columns") {
+  Case x(45, 100, 77);
+  const std::vector<float> all = product<float>(x, false, false, &multiply_pairs_on_model);
+  for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 1}, {5, 8}, {16, 29}, {44, 1}}) {
+    std::vector<float> part(static_cast<size_t>(rows * 32));
+    // Columns 48 to 80: from the fourth panel on.
+    const PairPanels panels{x.panels.data() + 3 * PairPanels::stride_for(x.k), PairPanels::stride_for(x.k)};
+    multiply_pairs_on_model(rows, 32, x.k, {x.a.data() + first * (x.k + Case::gap), x.k + Case::gap, 2},
+                            panels, {part.data(), 32, true, false, nullptr});
+    for (int64_t i = 0; i < rows; ++i)
+      CHECK(std::memcmp(part.data() + i * 32, all.data() + (first + i) * (x.n + Case::gap) + 48,
+                        32 * sizeof(float)) == 0);
+  }
+}
+
+TEST_CASE("tiles: transposed rows are padded with zeros") {
+  const TileModelScope model;
+  const std::vector<bfloat16> from = values(37 * 20);
+  std::vector<bfloat16> to(19 * 64, bfloat16(7.0f));
+  pack_transposed(from.data(), 20, 37, 19, to.data(), 64);
+  for (int64_t i = 0; i < 19; ++i)
+    for (int64_t p = 0; p < 64; ++p)
+      REQUIRE(to[static_cast<size_t>(i * 64 + p)].bits ==
+              (p < 37 ? from[static_cast<size_t>(p * 20 + i)].bits : 0));
+}
+
+TEST_CASE("tiles: the model refuses what the processor would") {
+  TileModel tiles;
+  CHECK_THROWS_AS(tiles.zero<0>(), Error);  // not configured
+  TileShapes shapes;
+  CHECK_THROWS_AS(tiles.configure(shapes), Error);  // tiles without rows
+  for (int t = 0; t < 8; ++t) shapes.set(t, 16, 64);
+  tiles.configure(shapes);
+  CHECK_NOTHROW(tiles.multiply<0, 4, 6>());
+  shapes.set(6, 8, 64);  // b with other pairs than a
+  tiles.configure(shapes);
+  CHECK_THROWS_AS((tiles.multiply<0, 4, 6>()), Error);
+  shapes.set(3, 17, 64);
+  CHECK_THROWS_AS(tiles.configure(shapes), Error);
+}
+
+TEST_CASE("tiles: those of the processor give the bits of the model") {
+  if (!multiplies_bf16_tiles()) {
+    MESSAGE("skipped: this processor has no tiles, or TESSERA_ISA_MAX forbids them");
+    return;
+  }
+  for (const auto& [m, n, k] : edges)
+    for (const bool accumulate : {false, true}) {
+      Case x(m, n, k);
+      INFO(m, " x ", n, " x ", k);
+      CHECK(product<float>(x, accumulate, true, &multiply_pairs_on_tiles) ==
+            product<float>(x, accumulate, true, &multiply_pairs_on_model));
+    }
+}
