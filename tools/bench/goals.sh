@@ -15,7 +15,7 @@ usage: tools/bench/goals.sh [--python FILE] [--dry-run] [options of run_goals.py
 TEXT
 }
 
-python= dry=no options=()
+python="" dry=no options=()
 while (($#)); do
   case $1 in
     -h | --help) usage && exit 0 ;;
