@@ -118,8 +118,9 @@ std::vector<Row> rows() {
   return all;
 }
 
-/// A line for each kernel: its instructions, and the least time of a launch in some rounds.
-int measure(int rounds) {
+/// A line for each kernel of which the name contains `name`: its instructions, and the least time of a launch
+/// in some rounds.
+int measure(int rounds, const std::string& name) {
   const auto counter = reinterpret_cast<uint64_t (*)(const char*, const char*)>(
       dlsym(RTLD_DEFAULT, "tessera_cuda_sim_counter"));
   const auto clear = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "tessera_cuda_sim_clear_counters"));
@@ -129,6 +130,7 @@ int measure(int rounds) {
     return 1;
   }
   for (const Row& row : rows()) {
+    if (row.name.find(name) == std::string::npos) continue;
     double processor = 1e30, clock = 1e30;
     row.launch();
     check(cudaDeviceSynchronize(), row.name.c_str());
@@ -172,11 +174,12 @@ int run_with(const char* program, const char* checks, const char* counts, const 
 
 }  // namespace
 
-/// [--measure] [rounds]: with --measure one table, with the settings of the environment.
+/// [--measure] [rounds] [kernel]: with --measure one table, with the settings of the environment, of all
+/// kernels or of those of which the name contains `kernel`.
 int main(int argc, char** argv) {
   const bool is_child = argc > 1 && std::strcmp(argv[1], "--measure") == 0;
   const char* const rounds = argc > (is_child ? 2 : 1) ? argv[is_child ? 2 : 1] : "5";
-  if (is_child) return measure(std::max(1, std::atoi(rounds)));
+  if (is_child) return measure(std::max(1, std::atoi(rounds)), argc > 3 ? argv[3] : "");
   int result = 0;
   for (const char* const threads : {"1", "2"}) {
     result |= run_with("/proc/self/exe", "all", "1", threads, rounds);

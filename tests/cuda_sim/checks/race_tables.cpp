@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "tools/cuda_sim/checks/races/operation_sets.h"
 #include "tools/cuda_sim/checks/races/shadow_pages.h"
 #include "tools/cuda_sim/checks/races/stamp.h"
+#include "tools/cuda_sim/checks/races/transition.h"
 
 using namespace tessera::cuda_sim;
 
@@ -143,6 +146,51 @@ TEST_CASE("cells: runs of equal ones at every length") {
   }
 }
 
+TEST_CASE("cells are as wide as the address and the bytes of an access allow") {
+  CHECK(log_width_of(4096, 4096) == log_widest_cell);
+  CHECK(log_width_of(4096, 128) == 7);
+  CHECK(log_width_of(4096, 64) == 6);
+  CHECK(log_width_of(4112, 512) == 4);
+  CHECK(log_width_of(4100, 128) == 2);
+  CHECK(log_width_of(4098, 64) == 1);
+  CHECK(log_width_of(4097, 2) == 0);
+}
+
+TEST_CASE("transitions: cells in the known state change, up to the first other one") {
+  const Cell before = cell_of(1, 0x501), after = cell_of(2, 0x602), other = cell_of(1, 0x502);
+  Transition transition;
+  std::vector<Cell> cells(40, before);
+  transition.set(before, after);
+  for (size_t length = 0; length < cells.size(); ++length) {
+    std::fill(cells.begin(), cells.end(), before);
+    cells[length] = other;
+    CHECK(transition.apply(cells.data(), cells.size()) == length);
+    CHECK(std::count(cells.begin(), cells.end(), after) == static_cast<std::ptrdiff_t>(length));
+    CHECK(cells[length] == other);
+  }
+  transition.set_stamp(Transition::write, Stamp{0x603});
+  cells[0] = before;
+  CHECK(transition.apply(cells.data(), 1) == 1);
+  CHECK(cells[0] == cell_of(2, 0x603));
+}
+
+TEST_CASE("transitions: with open lanes a word matches for each lane of its epoch, and may be kept") {
+  Cell read = cell_of(1, 0x501);
+  read.access = Stamp{0x700};
+  Transition transition;
+  transition.set(cell_of(1, 0x501), read);
+  transition.open_lanes(Transition::write);
+  transition.keep(Transition::write);
+  Cell cell = cell_of(1, 0x577);
+  REQUIRE(transition.apply(&cell, 1) == 1);
+  CHECK(cell.write == Stamp{0x577});
+  CHECK(cell.access == Stamp{0x700});
+  for (Cell one : {cell_of(1, 0x601), cell_of(2, 0x501), cell_of(1, Stamp::set_bit | 0x501), cell}) {
+    CHECK_FALSE(transition.matches(one));
+    CHECK(transition.apply(&one, 1) == 0);
+  }
+}
+
 TEST_CASE("shadow pages: alike until a part differs, then split to narrower cells") {
   ShadowPages pages(4096, 1 << 20);
   ShadowPage& page = pages.at(4096 + 5000);
@@ -151,20 +199,23 @@ TEST_CASE("shadow pages: alike until a part differs, then split to narrower cell
   CHECK(page.alike() == Cell{});
   page.set_all(cell_of(4), pages.memory());
   CHECK(page.is_alike());
+  CHECK(page.log_width() == log_widest_cell);
+  page.split_to(2, pages.memory());
+  CHECK(page.is_alike());
   page.cells(8, pages.memory())[0] = cell_of(5);
   CHECK_FALSE(page.is_alike());
   CHECK(page.cell_bytes() == 4);
-  page.split_to(1, pages.memory());
+  page.split_to(0, pages.memory());
   CHECK(page.cell_bytes() == 1);
   for (uint32_t byte = 0; byte < ShadowPage::bytes; ++byte)
     REQUIRE(*page.cells(byte, pages.memory()) == cell_of(byte / 4 == 2 ? 5 : 4));
-  page.split_to(2, pages.memory());
+  page.split_to(1, pages.memory());
   CHECK(page.cell_bytes() == 1);
   const Cell* cells = page.cells(0, pages.memory());
   page.set_all({}, pages.memory());
-  CHECK(page.cell_bytes() == 4);
+  CHECK(page.log_width() == log_widest_cell);
   // What was given back is used again.
   ShadowPage& other = pages.at(4096);
-  other.split_to(1, pages.memory());
+  other.split_to(0, pages.memory());
   CHECK(other.cells(0, pages.memory()) == cells);
 }

@@ -16,12 +16,6 @@ namespace tessera::cuda_sim {
 
 namespace {
 
-/// Width of the cells that distinguish `address` and `bytes`.
-uint32_t width_of(uint64_t address, uint64_t bytes) {
-  const uint64_t low = (address | bytes) & 3;
-  return low == 0 ? 4 : (low & 1) != 0 ? 1 : 2;
-}
-
 /// Calls `body(page, address, bytes)` for the pages of a range, each locked.
 template <class Body>
 void for_pages(ShadowPages& pages, uint64_t address, uint64_t bytes, Body body) {
@@ -36,19 +30,21 @@ void for_pages(ShadowPages& pages, uint64_t address, uint64_t bytes, Body body) 
   }
 }
 
-/// Replaces each run of equal cells in [address, address + bytes) of a page by `next(cell, run)`.
+/// The cells of bytes of one page, made no wider than these.
+std::span<Cell> cells_of(ShadowPage& page, CellMemory& memory, uint64_t address, uint32_t bytes) {
+  page.split_to(log_width_of(address, bytes), memory);
+  return {page.cells(static_cast<uint32_t>(address % ShadowPage::bytes), memory), bytes >> page.log_width()};
+}
+
+/// Replaces each run of equal cells in [address, address + bytes) of a page by `next(cell, address)`.
 template <class Next>
-inline void update_cells(ShadowPage& page, CellMemory& memory, uint64_t address, uint32_t bytes, Next next) {
-  page.split_to(width_of(address, bytes), memory);
-  const uint32_t cell_bytes = page.cell_bytes();
-  Cell* cells = page.cells(static_cast<uint32_t>(address % ShadowPage::bytes), memory);
-  for (uint32_t left = bytes / cell_bytes; left != 0;) {
-    const auto count = static_cast<uint32_t>(equal_cells(cells, left));
-    const Cell after = next(cells[0], CellRun{address, count * cell_bytes, cell_bytes});
-    if (!(after == cells[0])) fill_cells(cells, count, after);
-    cells += count;
-    left -= count;
-    address += uint64_t{count} * cell_bytes;
+void update_cells(ShadowPage& page, CellMemory& memory, uint64_t address, uint32_t bytes, Next next) {
+  for (std::span<Cell> left = cells_of(page, memory, address, bytes); !left.empty();) {
+    const size_t equal = equal_cells(left.data(), left.size());
+    const Cell after = next(left[0], address);
+    if (!(after == left[0])) fill_cells(left.data(), equal, after);
+    left = left.subspan(equal);
+    address += equal << page.log_width();
   }
 }
 
@@ -110,8 +106,8 @@ void GlobalShadow::access(Warp& warp, const Instruction& instruction, const Acce
   LaunchOrder* launch = releases(block);
   if (launch != nullptr) order_before(*launch, order, warp, access, kind, false);
 
-  const AccessParts parts(access, order.global_epoch(warp, state.epochs), kind,
-                          instruction.flow == Flow::whole_warp);
+  const uint32_t epoch = order.global_epoch(warp, state.epochs);
+  const AccessParts parts(access, epoch, kind, instruction.flow == Flow::whole_warp);
   const CellRules::Parts context{.epochs = state.epochs,
                                  .sets = state.sets,
                                  .cache = order.global_sets,
@@ -121,7 +117,8 @@ void GlobalShadow::access(Warp& warp, const Instruction& instruction, const Acce
                                  .block = order,
                                  .operation = block.operation()};
   RaceReporter reporter(warp, instruction, access, state.epochs, state.findings, false);
-  CellRules rules(warp, context, access.is_read, reporter);
+  RuleMemory& memory = order.global_memory(kind);
+  CellRules rules(warp, context, kind, epoch, access.is_read, false, memory, reporter);
   for (AccessPart part : parts.all()) {
     if (kind == AccessKind::plain_read && order.is_read_by_all(part.address, part.bytes)) continue;
     if (kind == AccessKind::plain_write && part.by.stamp.layout() == Stamp::every_lane) {
@@ -130,13 +127,12 @@ void GlobalShadow::access(Warp& warp, const Instruction& instruction, const Acce
     }
     bool is_read_by_all = kind == AccessKind::plain_read;
     for_pages(state.pages, part.address, part.bytes, [&](ShadowPage& page, uint64_t address, uint32_t bytes) {
-      update_cells(page, state.pages.memory(), address, bytes, [&](const Cell& cell, const CellRun& run) {
-        is_read_by_all = is_read_by_all && rules.is_read_by_all(cell);
-        return rules.after(cell, part, run);
-      });
+      const std::span<Cell> cells = cells_of(page, state.pages.memory(), address, bytes);
+      if (!rules.apply(part, address, cells.data(), cells.size(), page.log_width())) is_read_by_all = false;
     });
     if (is_read_by_all) order.set_read_by_all(part.address, part.bytes);
   }
+  if (reporter.has_faults()) memory.clear();
   if (launch != nullptr) order_after(*launch, order, warp, access, kind, false);
 }
 
@@ -199,8 +195,7 @@ void GlobalShadow::access_range(Operation operation, uint64_t address, uint64_t 
     if (count == ShadowPage::bytes && page.is_alike()) {
       page.set_all(next(page.alike(), begin), memory);
     } else {
-      update_cells(page, memory, begin, count,
-                   [&](const Cell& cell, const CellRun& run) { return next(cell, run.address); });
+      update_cells(page, memory, begin, count, [&](const Cell& cell, uint64_t at) { return next(cell, at); });
       if (count == ShadowPage::bytes && is_write) page.set_all(written, memory);
     }
   });
@@ -212,7 +207,7 @@ void GlobalShadow::forget(uint64_t address, uint64_t bytes) {
     if (count == ShadowPage::bytes)
       page.set_all({}, memory);
     else
-      update_cells(page, memory, begin, count, [](const Cell&, const CellRun&) { return Cell{}; });
+      update_cells(page, memory, begin, count, [](const Cell&, uint64_t) { return Cell{}; });
   });
 }
 

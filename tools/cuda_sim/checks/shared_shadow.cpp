@@ -20,15 +20,13 @@ struct SharedShadow::State {
            findings.is_on(Check::copy_in_flight);
   }
   void begin(Block& block) { releases = block.device().shadow().releases(block); }
-  /// Makes cells of at most `width` bytes.
+  /// Makes cells of at most 2^`width` bytes.
   void split_to(uint32_t width);
-  /// What a cell says in this block: what earlier ones left is nothing.
-  Cell current(const Cell& cell) const;
-  template <class Next>
-  void update(uint64_t address, uint32_t bytes, Next next);
-  /// The rules applied to one part of an access.
-  void apply(CellRules& rules, const AccessPart& part, bool begins_copy);
+  /// The cells of bytes in shared memory, made no wider than these.
+  std::span<Cell> cells_of(uint64_t address, uint32_t bytes);
   CellRules::Parts context();
+  /// The rules applied to the rows of matrices, which a warp accesses together.
+  void apply_to_rows(CellRules& rules, const Access& access, const SetEntry& by);
 
   Findings& findings;
   ThreadOrder order;
@@ -36,7 +34,7 @@ struct SharedShadow::State {
   AccessSets sets;
   LaunchOrder* releases = nullptr;  ///< of the launch
   std::vector<Cell> cells;
-  uint32_t cell_bytes = 4, bytes = 0;
+  uint32_t log_width = log_widest_cell, bytes = 0;
   Operation generation = 1;  ///< counts blocks: stands in the cells in place of an operation
 };
 
@@ -54,8 +52,8 @@ ThreadOrder& SharedShadow::order() {
 
 void SharedShadow::reset(uint32_t bytes) {
   State& state = *state_;
-  if (state.cells.size() * state.cell_bytes < bytes || state.generation == last_generation) {
-    state.cells.assign((bytes + state.cell_bytes - 1) / state.cell_bytes, Cell{});
+  if (state.cells.size() << state.log_width < bytes || state.generation == last_generation) {
+    state.cells.assign((bytes >> state.log_width) + 1, Cell{});
     state.generation = 0;
   }
   state.bytes = bytes;
@@ -66,41 +64,16 @@ void SharedShadow::reset(uint32_t bytes) {
 }
 
 void SharedShadow::State::split_to(uint32_t width) {
-  while (cell_bytes > width) {
-    std::vector<Cell> halves(cells.size() * 2);
-    for (size_t i = 0; i < cells.size(); ++i) halves[2 * i] = halves[2 * i + 1] = cells[i];
-    cells = std::move(halves);
-    cell_bytes /= 2;
-  }
+  if (log_width <= width) return;
+  std::vector<Cell> parts(cells.size() << (log_width - width));
+  split_cells(parts.data(), cells.data(), cells.size(), log_width - width);
+  cells = std::move(parts);
+  log_width = width;
 }
 
-Cell SharedShadow::State::current(const Cell& cell) const {
-  Cell result = cell;
-  if (cell.write_operation.operation() != generation) {
-    result.write_operation = {};
-    result.write = {};
-  }
-  if (cell.access_operation.operation() != generation) {
-    result.access_operation = {};
-    result.access = {};
-  }
-  return result;
-}
-
-template <class Next>
-void SharedShadow::State::update(uint64_t address, uint32_t count, Next next) {
-  const uint64_t low = (address | count) & 3;
-  split_to(low == 0 ? 4 : (low & 1) != 0 ? 1 : 2);
-  Cell* cell = cells.data() + (address - shared_begin) / cell_bytes;
-  for (size_t left = count / cell_bytes; left != 0;) {
-    const size_t equal = equal_cells(cell, left);
-    const Cell after =
-        next(current(*cell), CellRun{address, static_cast<uint32_t>(equal) * cell_bytes, cell_bytes});
-    if (!(after == *cell)) fill_cells(cell, equal, after);
-    cell += equal;
-    left -= equal;
-    address += equal * cell_bytes;
-  }
+std::span<Cell> SharedShadow::State::cells_of(uint64_t address, uint32_t count) {
+  split_to(log_width_of(address, count));
+  return std::span(cells).subspan((address - shared_begin) >> log_width, count >> log_width);
 }
 
 CellRules::Parts SharedShadow::State::context() {
@@ -114,12 +87,14 @@ CellRules::Parts SharedShadow::State::context() {
           .operation = generation};
 }
 
-void SharedShadow::State::apply(CellRules& rules, const AccessPart& part, bool begins_copy) {
-  update(part.address, part.bytes, [&](const Cell& cell, const CellRun& run) {
-    Cell after = rules.after(cell, part, run);
-    if (begins_copy) after.write.bits |= Stamp::set_bit;
-    return after;
-  });
+void SharedShadow::State::apply_to_rows(CellRules& rules, const Access& access, const SetEntry& by) {
+  split_to(log_width_of(0, access.bytes));  // rows are aligned
+  const size_t count = access.bytes >> log_width;
+  for (LaneMask left = access.lanes; left != 0; left &= left - 1) {
+    const uint64_t address = access.address[static_cast<size_t>(std::countr_zero(left))];
+    const AccessPart row{.address = address, .bytes = access.bytes, .by = by};
+    rules.apply(row, address, cells.data() + ((address - shared_begin) >> log_width), count, log_width);
+  }
 }
 
 void SharedShadow::access(Warp& warp, const Instruction& instruction, const Access& access) {
@@ -128,18 +103,27 @@ void SharedShadow::access(Warp& warp, const Instruction& instruction, const Acce
   state.begin(warp.block());
   const AccessKind kind = kind_of(access, true);
   if (state.releases != nullptr) order_before(*state.releases, state.order, warp, access, kind, true);
-  const AccessParts parts(access, state.order.shared_epoch(warp, state.epochs), kind,
-                          instruction.flow == Flow::whole_warp);
+  const uint32_t epoch = state.order.shared_epoch(warp, state.epochs);
   const CellRules::Parts context = state.context();
   RaceReporter reporter(warp, instruction, access, state.epochs, state.findings, true);
-  CellRules rules(warp, context, access.is_read, reporter);
-  for (AccessPart part : parts.all()) {
-    if (kind == AccessKind::plain_write && part.by.stamp.layout() == Stamp::every_lane) {
-      reporter.same_bytes(part);
-      part.by = last_lane(part, access.bytes);
+  RuleMemory& memory = state.order.shared_memory(kind);
+  CellRules rules(warp, context, kind, epoch, access.is_read, access.begins_copy, memory, reporter);
+  const bool is_collective = instruction.flow == Flow::whole_warp;
+  if (is_collective && access.pattern == AccessPattern::scattered) {
+    state.apply_to_rows(rules, access,
+                        {.stamp = Stamp::of(epoch, Stamp::whole_warp, 0), .lanes = 0, .kind = kind});
+  } else {
+    const AccessParts parts(access, epoch, kind, is_collective);
+    for (AccessPart part : parts.all()) {
+      if (kind == AccessKind::plain_write && part.by.stamp.layout() == Stamp::every_lane) {
+        reporter.same_bytes(part);
+        part.by = last_lane(part, access.bytes);
+      }
+      const std::span<Cell> cells = state.cells_of(part.address, part.bytes);
+      rules.apply(part, part.address, cells.data(), cells.size(), state.log_width);
     }
-    state.apply(rules, part, access.begins_copy);
   }
+  if (reporter.has_faults()) memory.clear();
   if (state.releases != nullptr) order_after(*state.releases, state.order, warp, access, kind, true);
 }
 
@@ -148,14 +132,21 @@ void SharedShadow::copies_done(Warp& warp, std::span<const PendingCopy> copies) 
   if (!state.is_on() || copies.empty()) return;
   state.begin(warp.block());
   const uint32_t epoch = state.order.shared_epoch(warp, state.epochs);
-  for (const PendingCopy& copy : copies) {
-    const uint64_t address = uint64_t{shared_begin} + copy.to;
-    const Cell written = {.write_operation = OperationMark::of(state.generation, false),
-                          .write = Stamp::of_lane(epoch, static_cast<uint32_t>(std::countr_zero(copy.bytes)),
-                                                  copy.lane, address),
-                          .access_operation = {},
-                          .access = {}};
-    fill_cells(state.cells.data() + copy.to / state.cell_bytes, copy.bytes / state.cell_bytes, written);
+  const auto write_of = [&](const PendingCopy& copy) {
+    return Stamp::of_lane(epoch, static_cast<uint32_t>(std::countr_zero(copy.bytes)), copy.lane,
+                          uint64_t{shared_begin} + copy.to);
+  };
+  for (size_t i = 0; i < copies.size();) {
+    const uint32_t begin = copies[i].to;
+    const Stamp write = write_of(copies[i]);
+    uint32_t end = begin;  // of the copies that lanes made in a row
+    while (i < copies.size() && copies[i].to == end && write_of(copies[i]) == write) end += copies[i++].bytes;
+    const std::span<Cell> cells = state.cells_of(uint64_t{shared_begin} + begin, end - begin);
+    fill_cells(cells.data(), cells.size(),
+               {.write_operation = OperationMark::of(state.generation, false),
+                .write = write,
+                .access_operation = {},
+                .access = {}});
   }
 }
 

@@ -52,6 +52,12 @@ uint8_t conflicts_of(AccessKind kind) {
   }
 }
 
+/// Bytes of which the lanes that accessed them are the same.
+uint32_t lane_bytes(const SetEntry& entry) {
+  return entry.lanes == 0 && entry.stamp.layout() <= Stamp::bytes_16 ? 1u << entry.stamp.layout()
+                                                                     : 1u << log_widest_cell;
+}
+
 }  // namespace
 
 bool CellRules::is_current(OperationMark mark) const {
@@ -152,12 +158,13 @@ std::optional<uint64_t> CellRules::find_unordered(const SetEntry& earlier, const
   const bool same_warp = same_block && epoch.warp == warp_.number();
   const bool is_settled = same_block && (same_warp ? all_lanes_met_since(warp_, epoch.tick)
                                                    : epoch.tick <= warp_.clock[epoch.warp]);
-  if (is_settled) settled_[number % settled_.size()] = number;
+  if (is_settled) memory_.settle(number);
   if (is_settled || (same_warp && earlier.stamp.layout() == Stamp::whole_warp)) return std::nullopt;
   const bool by_release = parts_.launch != nullptr && parts_.launch->has_acquired(parts_.block.releases);
   if (!same_warp && !by_release) return run.address;
   depends_on_address_ = true;
-  for (uint64_t address = run.address; address < run.address + run.bytes; address += run.cell_bytes) {
+  const uint32_t step = std::min({run.cell_bytes, lane_bytes(earlier), lane_bytes(part.by)});
+  for (uint64_t address = run.address; address < run.address + run.bytes; address += step) {
     const LaneMask before = earlier.lanes_at(address), now = part.by.lanes_at(address);
     if (same_warp && (now & ~lanes_after(warp_, before, epoch.tick)) == 0) continue;
     if (by_release && parts_.launch->is_before(parts_.block.releases, warp_, now, epoch, before)) continue;
@@ -269,22 +276,78 @@ bool CellRules::is_read_by_all(const Cell& cell) const {
          !cell.write_operation.is_none() && !is_current(cell.write_operation);
 }
 
-Cell CellRules::find_after(const Cell& before, const AccessPart& part, const CellRun& run) {
-  depends_on_address_ = depends_on_stamp_ = false;
-  const Cell after = work_out(before, part, run);
-  known_ = {.is_valid = !depends_on_address_,
-            .follows = Follows::nothing,
-            .before = before,
-            .after = after,
-            .by = part.by};
-  if (depends_on_stamp_ || part.by.lanes != 0) return after;
-  if (part.by.kind == AccessKind::plain_write) {
-    known_.follows = Follows::write;
-  } else if (part.by.kind == AccessKind::plain_read &&
-             (before.access_operation.is_none() || !is_current(before.access_operation))) {
-    known_.follows = Follows::access;
+Cell CellRules::current(const Cell& cell) const {
+  if (parts_.operation_sets != nullptr) return cell;
+  Cell result = cell;
+  if (cell.write_operation.operation() != parts_.operation) {
+    result.write_operation = {};
+    result.write = {};
   }
-  return after;
+  if (cell.access_operation.operation() != parts_.operation) {
+    result.access_operation = {};
+    result.access = {};
+  }
+  return result;
+}
+
+bool CellRules::find_known(const Cell& cell, const AccessPart& part) {
+  using Follows = RuleMemory::Follows;
+  known_ = memory_.find(cell);
+  if (known_ == nullptr) return false;
+  if (!(known_->by == part.by)) {
+    const bool serves = known_->follows != Follows::nothing && known_->by.lanes == part.by.lanes;
+    if (!serves) {
+      known_ = nullptr;
+      return false;
+    }
+    known_->by = part.by;
+    if (known_->follows == Follows::write)
+      known_->transition.set_stamp(Transition::write, {part.by.stamp.bits | written_bits_});
+    else
+      known_->transition.set_stamp(Transition::accesses, part.by.stamp);
+  }
+  if (known_->transition.matches(cell)) return true;
+  known_ = nullptr;
+  return false;
+}
+
+bool CellRules::change(Cell* cells, size_t count, const AccessPart& part, const CellRun& run) {
+  depends_on_address_ = depends_on_stamp_ = false;
+  const Cell found = cells[0], before = current(found);
+  Cell after = work_out(before, part, run);
+  if (part.by.kind == AccessKind::plain_write) after.write.bits |= written_bits_;
+  const bool reads_by_all = part.by.kind == AccessKind::plain_read && is_read_by_all(before);
+  remember(found, before, after, part, reads_by_all);
+  if (!(after == found)) fill_cells(cells, count, after);
+  return reads_by_all;
+}
+
+void CellRules::remember(const Cell& found, const Cell& before, const Cell& after, const AccessPart& part,
+                         bool is_read_by_all) {
+  using Follows = RuleMemory::Follows;
+  known_ = nullptr;
+  if (depends_on_address_ || !is_plain(part.by.kind)) return;
+  known_ = &memory_.make(found);
+  known_->transition.set(found, after);
+  known_->by = part.by;
+  known_->follows = Follows::nothing;
+  known_->is_read_by_all = is_read_by_all;
+  // Lanes do not matter in what the whole access comes after.
+  const bool access_is_settled =
+      is_settled(before.access) && !before.access_operation.is_none() && is_current(before.access_operation);
+  if (is_settled(before.write) && is_current(before.write_operation))
+    known_->transition.open_lanes(Transition::write);
+  if (access_is_settled) known_->transition.open_lanes(Transition::accesses);
+  if (part.by.kind == AccessKind::plain_read && after.write_operation == found.write_operation &&
+      after.write == found.write)
+    known_->transition.keep(Transition::write);
+  if (depends_on_stamp_ || part.by.lanes != 0) return;
+  if (part.by.kind == AccessKind::plain_write) {
+    known_->follows = Follows::write;
+  } else if (after.access == part.by.stamp && (access_is_settled || before.access_operation.is_none() ||
+                                               !is_current(before.access_operation))) {
+    known_->follows = Follows::access;
+  }
 }
 
 Cell CellRules::work_out(const Cell& before, const AccessPart& part, const CellRun& run) {

@@ -1,7 +1,7 @@
 // What an access does to a cell, and what it must come after.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -12,6 +12,7 @@
 #include "tools/cuda_sim/checks/races/epoch_table.h"
 #include "tools/cuda_sim/checks/races/launch_order.h"
 #include "tools/cuda_sim/checks/races/operation_sets.h"
+#include "tools/cuda_sim/checks/races/rule_memory.h"
 #include "tools/cuda_sim/checks/races/thread_order.h"
 
 namespace tessera::cuda_sim {
@@ -53,44 +54,66 @@ class CellRules {
     ThreadOrder& block;
     Operation operation;
   };
-  CellRules(const Warp& warp, const Parts& parts, bool reads, RuleReporter& reporter)
-      : warp_(warp), parts_(parts), reporter_(reporter), reads_(reads) {}
-
-  /// The state of the cells after the access. A scattered access meets the same state again and again: the
-  /// last answer is remembered, where it does not depend on the address.
-  Cell after(const Cell& before, const AccessPart& part, const CellRun& run) {
-    if (known_.is_valid && before == known_.before && part.by.lanes == known_.by.lanes) {
-      if (part.by.stamp == known_.by.stamp) return known_.after;
-      if (known_.follows != Follows::nothing) {
-        Cell after = known_.after;
-        (known_.follows == Follows::write ? after.write : after.access) = part.by.stamp;
-        return after;
-      }
-    }
-    return find_after(before, part, run);
+  /// An access by `by`, of which `memory` knows what earlier ones found. `begins_copy`: what is written is in
+  /// flight.
+  CellRules(const Warp& warp, const Parts& parts, AccessKind kind, uint32_t epoch, bool reads,
+            bool begins_copy, RuleMemory& memory, RuleReporter& reporter)
+      : warp_(warp),
+        parts_(parts),
+        memory_(memory),
+        reporter_(reporter),
+        reads_(reads),
+        written_bits_(begins_copy ? Stamp::set_bit : 0) {
+    memory.begin(epoch, kind, begins_copy);
   }
 
-  /// Whether a plain read leaves the cell as it is, now and as long as nothing writes it in this operation.
-  bool is_read_by_all(const Cell& cell) const;
+  /// Applies `part` of the access to `count` cells of 2^`log_width` bytes, the first of which is that of
+  /// `address`. Returns whether plain reads leave these cells as they are, now and as long as nothing writes
+  /// them in this operation.
+  bool apply(const AccessPart& part, uint64_t address, Cell* cells, size_t count, uint32_t log_width) {
+    if (known_ != nullptr && !(known_->by == part.by)) known_ = nullptr;
+    bool is_read_by_all = true;
+    while (true) {
+      const size_t done = known_ != nullptr ? known_->transition.apply(cells, count) : 0;
+      if (done != 0) {
+        is_read_by_all = is_read_by_all && known_->is_read_by_all;
+        if (done == count) return is_read_by_all;
+        cells += done;
+        count -= done;
+        address += done << log_width;
+      }
+      if (find_known(cells[0], part)) continue;
+      const size_t equal = equal_cells(cells, count);
+      const CellRun run{address, static_cast<uint32_t>(equal << log_width), 1u << log_width};
+      is_read_by_all = change(cells, equal, part, run) && is_read_by_all;
+      if (equal == count) return is_read_by_all;
+      cells += equal;
+      count -= equal;
+      address += equal << log_width;
+    }
+  }
 
   /// Where in `run` the access is not ordered after `earlier`.
   std::optional<uint64_t> first_unordered(const SetEntry& earlier, const AccessPart& part,
                                           const CellRun& run) {
-    const uint32_t epoch = earlier.stamp.epoch();
-    if (settled_[epoch % settled_.size()] == epoch) return std::nullopt;
+    if (memory_.is_settled(earlier.stamp.epoch())) return std::nullopt;
     return find_unordered(earlier, part, run);
   }
 
  private:
-  /// What of the answer is the access's own stamp, whichever that is.
-  enum class Follows : uint8_t { nothing, write, access };
-  struct Answer {
-    bool is_valid = false;
-    Follows follows = Follows::nothing;
-    Cell before, after;
-    SetEntry by;
-  };
-  Cell find_after(const Cell& before, const AccessPart& part, const CellRun& run);
+  /// Makes `known_` what is known of cells in this state, for this part; false: nothing is.
+  bool find_known(const Cell& cell, const AccessPart& part);
+  /// Changes equal cells, and remembers how. Returns whether they are read by all.
+  bool change(Cell* cells, size_t count, const AccessPart& part, const CellRun& run);
+  void remember(const Cell& found, const Cell& before, const Cell& after, const AccessPart& part,
+                bool is_read_by_all);
+  /// What a cell says in this block: in shared memory, what earlier ones left is nothing.
+  Cell current(const Cell& cell) const;
+  bool is_read_by_all(const Cell& cell) const;
+  /// Whether all of this access comes after all that the stamp's epoch did, as has been found before.
+  bool is_settled(Stamp stamp) const {
+    return !stamp.is_set() && stamp.epoch() != 0 && memory_.is_settled(stamp.epoch());
+  }
   Cell work_out(const Cell& before, const AccessPart& part, const CellRun& run);
   bool is_current(OperationMark mark) const;
   bool is_before(OperationMark mark);
@@ -108,11 +131,12 @@ class CellRules {
 
   const Warp& warp_;
   const Parts& parts_;
+  RuleMemory& memory_;
   RuleReporter& reporter_;
   bool reads_;
-  Answer known_;
+  uint32_t written_bits_;
+  RuleMemory::Known* known_ = nullptr;                          ///< for the last part
   bool depends_on_address_ = false, depends_on_stamp_ = false;  ///< what is being worked out
-  std::array<uint32_t, 4> settled_{};  ///< epochs that all of this access comes after; 0: of operations
 };
 
 }  // namespace tessera::cuda_sim

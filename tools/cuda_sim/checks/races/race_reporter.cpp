@@ -38,6 +38,7 @@ std::string kind_text(AccessKind kind) {
 }  // namespace
 
 bool RaceReporter::is_news(Check check, LaneMask lanes, Site& site) {
+  has_faults_ = true;
   const uint32_t bit = 1u << static_cast<unsigned>(check);
   if ((reported_ & bit) != 0 || !findings_.is_on(check)) return false;
   reported_ |= bit;

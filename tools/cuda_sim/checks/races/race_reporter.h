@@ -27,6 +27,8 @@ class RaceReporter : public RuleReporter {
   void in_flight(const AccessPart& part, const CellRun& run) override;
   /// Lanes of one instruction write the same bytes.
   void same_bytes(const AccessPart& part);
+  /// Whether anything was wrong, reported or not.
+  bool has_faults() const { return has_faults_; }
 
  private:
   /// Whether the check is on, and this access has not been reported by it; with the site of the first of
@@ -41,6 +43,7 @@ class RaceReporter : public RuleReporter {
   Findings& findings_;
   bool is_shared_;
   uint32_t reported_ = 0;
+  bool has_faults_ = false;
 };
 
 }  // namespace tessera::cuda_sim

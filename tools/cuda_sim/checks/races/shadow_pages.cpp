@@ -12,8 +12,8 @@ namespace {
 /// A chunk is mapped in huge pages where the host has them: its first use would else be a fault every 4 KiB.
 constexpr size_t chunk_bytes = size_t{4} << 20, huge_page = size_t{2} << 20;
 
-size_t bytes_of(uint32_t splits) {
-  return size_t{ShadowPage::bytes} / 4 * sizeof(Cell) << splits;
+size_t bytes_of(uint32_t log_width) {
+  return (size_t{ShadowPage::bytes} >> log_width) * sizeof(Cell);
 }
 
 }  // namespace
@@ -22,15 +22,15 @@ CellMemory::~CellMemory() {
   for (void* chunk : chunks_) std::free(chunk);
 }
 
-Cell* CellMemory::take(uint32_t splits) {
+Cell* CellMemory::take(uint32_t log_width) {
   const std::lock_guard lock(mutex_);
-  auto& free = free_[splits];
+  auto& free = free_[log_width];
   if (!free.empty()) {
     Cell* cells = free.back();
     free.pop_back();
     return cells;
   }
-  if (chunks_.empty() || used_ + bytes_of(splits) > chunk_bytes) {
+  if (chunks_.empty() || used_ + bytes_of(log_width) > chunk_bytes) {
     void* chunk = std::aligned_alloc(huge_page, chunk_bytes);
     if (chunk == nullptr) throw std::bad_alloc();
     madvise(chunk, chunk_bytes, MADV_HUGEPAGE);
@@ -38,34 +38,32 @@ Cell* CellMemory::take(uint32_t splits) {
     used_ = 0;
   }
   auto* cells = reinterpret_cast<Cell*>(static_cast<std::byte*>(chunks_.back()) + used_);
-  used_ += bytes_of(splits);
+  used_ += bytes_of(log_width);
   return cells;
 }
 
-void CellMemory::give_back(Cell* cells, uint32_t splits) {
+void CellMemory::give_back(Cell* cells, uint32_t log_width) {
   const std::lock_guard lock(mutex_);
-  free_[splits].push_back(cells);
+  free_[log_width].push_back(cells);
 }
 
 void ShadowPage::expand(CellMemory& memory) {
-  cells_ = memory.take(splits_);
-  fill_cells(cells_, bytes / cell_bytes(), alike_);
+  cells_ = memory.take(log_width());
+  fill_cells(cells_, bytes >> log_width(), alike_);
 }
 
-void ShadowPage::split_to(uint32_t width, CellMemory& memory) {
-  while (cell_bytes() > width) {
-    const uint32_t count = bytes / cell_bytes();
-    ++splits_;
-    if (cells_ == nullptr) continue;
-    Cell* halves = memory.take(splits_);
-    for (uint32_t i = 0; i < count; ++i) halves[2 * i] = halves[2 * i + 1] = cells_[i];
-    memory.give_back(cells_, splits_ - 1u);
-    cells_ = halves;
-  }
+void ShadowPage::split(uint32_t log_width, CellMemory& memory) {
+  const uint32_t before = this->log_width();
+  splits_ = static_cast<uint8_t>(log_widest_cell - log_width);
+  if (cells_ == nullptr) return;
+  Cell* const parts = memory.take(log_width);
+  split_cells(parts, cells_, bytes >> before, before - log_width);
+  memory.give_back(cells_, before);
+  cells_ = parts;
 }
 
 void ShadowPage::set_all(const Cell& cell, CellMemory& memory) {
-  if (cells_ != nullptr) memory.give_back(cells_, splits_);
+  if (cells_ != nullptr) memory.give_back(cells_, log_width());
   cells_ = nullptr;
   splits_ = 0;
   alike_ = cell;

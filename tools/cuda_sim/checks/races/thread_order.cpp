@@ -16,6 +16,8 @@ void ThreadOrder::begin(uint64_t block, Operation operation) {
   shared_sets.clear();
   warps_.fill(WarpEpoch{});
   releases.clear();
+  for (auto* memories : {&global_memory_, &shared_memory_})
+    for (RuleMemory& memory : *memories) memory.clear();
 }
 
 ThreadOrder::WarpEpoch& ThreadOrder::of(const Warp& warp) {

@@ -9,6 +9,7 @@
 #include "tools/cuda_sim/checks/races/epoch_table.h"
 #include "tools/cuda_sim/checks/races/launch_order.h"
 #include "tools/cuda_sim/checks/races/operation_sets.h"
+#include "tools/cuda_sim/checks/races/rule_memory.h"
 #include "tools/cuda_sim/machine/types.h"
 
 namespace tessera::cuda_sim {
@@ -68,12 +69,16 @@ class ThreadOrder {
   /// Bytes of which the readers are so many that one more says nothing, as long as the operation runs: a
   /// write to them is found by the writer. Spares the lock of a page that all blocks read.
   bool is_read_by_all(uint64_t address, uint32_t bytes) const {
-    const ReadRange& range = read_by_all_[address / 64 % read_by_all_.size()];
+    const ReadRange& range = read_by_all_[read_range_of(address)];
     return range.address == address && range.bytes == bytes;
   }
   void set_read_by_all(uint64_t address, uint32_t bytes) {
-    read_by_all_[address / 64 % read_by_all_.size()] = {address, bytes};
+    read_by_all_[read_range_of(address)] = {address, bytes};
   }
+
+  /// What is known of accesses of a kind.
+  RuleMemory& global_memory(AccessKind kind) { return global_memory_[is_write(kind)]; }
+  RuleMemory& shared_memory(AccessKind kind) { return shared_memory_[is_write(kind)]; }
 
   SetCache global_sets, shared_sets;
   BlockReleases releases;
@@ -93,6 +98,9 @@ class ThreadOrder {
   };
   uint32_t epoch(const Warp& warp, EpochTable& table, size_t which);
   WarpEpoch& of(const Warp& warp);
+  static size_t read_range_of(uint64_t address) {  // accesses are often at multiples of 128 or 512
+    return (address >> 7 ^ address >> 14) % std::tuple_size_v<decltype(read_by_all_)>;
+  }
   static uint32_t key_of(OperationMark several, bool is_plain) {
     return several.bits | (is_plain ? OperationMark::strong_bit : 0);
   }
@@ -103,6 +111,7 @@ class ThreadOrder {
   std::array<Answer, 64> answers_{};
   std::array<uint32_t, 16> harmless_{};
   std::array<ReadRange, 256> read_by_all_{};
+  std::array<RuleMemory, 2> global_memory_, shared_memory_;
 };
 
 }  // namespace tessera::cuda_sim
