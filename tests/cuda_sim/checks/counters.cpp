@@ -57,6 +57,18 @@ TEST_CASE("counters: sectors of global loads") {
            Row{"xor.b32 %r2, %r98, 31; mul.wide.u32 %rd6, %r2, 4; add.u64 %rd6, %rd6, %rd1; ld.global.u32 "
                "%r11, [%rd6];",
                4, 4, 128},  // backwards
+           Row{"and.b32 %r2, %r98, 16; mul.wide.u32 %rd6, %r2, 20; add.u64 %rd6, %rd6, %rd3; add.u64 %rd6, "
+               "%rd6, %rd1; ld.global.u32 %r11, [%rd6+4];",
+               6, 4, 128},  // the second half farther away
+           Row{"and.b32 %r2, %r98, 16; mul.wide.u32 %rd6, %r2, 8; sub.u64 %rd6, %rd3, %rd6; add.u64 %rd6, "
+               "%rd6, %rd1; ld.global.u32 %r11, [%rd6+512];",
+               4, 4, 128},  // the second half before the first
+           Row{"and.b32 %r2, %r98, 16; mul.wide.u32 %rd6, %r2, 2; sub.u64 %rd6, %rd3, %rd6; add.u64 %rd6, "
+               "%rd6, %rd1; ld.global.u32 %r11, [%rd6];",
+               3, 3, 128},  // halves that overlap
+           Row{"and.b32 %r2, %r98, 7; mul.wide.u32 %rd6, %r2, 4; add.u64 %rd6, %rd6, %rd1; ld.global.u32 "
+               "%r11, [%rd6];",
+               1, 1, 128},  // quarters at one place
        }) {
     CAPTURE(row.body);
     const KernelCounters c = counts(row.body);

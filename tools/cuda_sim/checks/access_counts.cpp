@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <optional>
 
 namespace tessera::cuda_sim {
 
@@ -47,6 +48,41 @@ uint64_t ascending_sectors(const Access& access) {
     sector = address / sector_bytes;
   }
   return sectors;
+}
+
+/// Sectors and bytes of an access that is a few runs of lanes in a row, which may overlap.
+struct RunCount {
+  static constexpr uint32_t most_runs = 8;
+  uint64_t sectors = 0, bytes = 0;
+};
+std::optional<RunCount> count_runs(const Access& access) {
+  struct Run {
+    uint64_t begin, end;
+  };
+  std::array<Run, RunCount::most_runs> runs;
+  uint32_t count = 0;
+  if (access.bytes > sector_bytes ||
+      std::popcount(access.lanes & ~(access.follows & access.lanes << 1)) > int{RunCount::most_runs})
+    return std::nullopt;
+  for_runs(access, [&](uint32_t lane, uint32_t lanes) {  // sorted as they come, which they mostly are
+    const Run run{access.address[lane], access.address[lane] + uint64_t{lanes} * access.bytes};
+    uint32_t at = count++;
+    for (; at > 0 && runs[at - 1].begin > run.begin; --at) runs[at] = runs[at - 1];
+    runs[at] = run;
+  });
+  RunCount result;
+  uint64_t next_byte = 0, next_sector = 0;  // behind what is counted
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint64_t begin = std::max(runs[i].begin, next_byte), end = std::max(runs[i].end, begin);
+    result.bytes += end - begin;
+    next_byte = end;
+    const uint64_t last = (runs[i].end - 1) / sector_bytes + 1;
+    const uint64_t first = std::max(runs[i].begin / sector_bytes, next_sector);
+    if (last <= first) continue;
+    result.sectors += last - first;
+    next_sector = last;
+  }
+  return result;
 }
 
 constexpr uint32_t banks = 32, bank_bytes = 4 * banks;
@@ -103,6 +139,9 @@ void count_global_access(KernelCounters& counters, const Access& access) {
   } else if (access.pattern == AccessPattern::broadcast) {
     sectors = 1;
     distinct_bytes = access.bytes;
+  } else if (const std::optional<RunCount> runs = count_runs(access)) {
+    sectors = runs->sectors;
+    distinct_bytes = runs->bytes;
   } else if (const uint64_t ascending = ascending_sectors(access); ascending != 0) {
     sectors = ascending;
     distinct_bytes = bytes;
@@ -134,7 +173,7 @@ void count_global_access(KernelCounters& counters, const Access& access) {
 void count_shared_access(KernelCounters& counters, const Access& access) {
   const int lanes_at_once = access.bytes <= 4 ? 32 : access.bytes == 8 ? 16 : 8;
   const uint64_t requests = static_cast<uint64_t>(warp_lanes / lanes_at_once);
-  if (access.pattern == AccessPattern::contiguous && access.bytes <= 16) {
+  if (access.pattern != AccessPattern::scattered && access.bytes <= 16) {  // in a row, or one place for all
     counters.shared_requests += requests;
     counters.shared_wavefronts += requests;
     return;

@@ -36,17 +36,22 @@ std::pair<Space, uint64_t> resolve(uint64_t address) {
   return {Space::global, address};
 }
 
-AccessPattern pattern_of(const Access& access) {
-  if (access.lanes != all_lanes) return AccessPattern::scattered;
-  const uint64_t first = access.address[0], bytes = access.bytes;
-  uint64_t from_contiguous = 0, from_broadcast = 0;
-  for (uint64_t lane = 0; lane < warp_lanes; ++lane) {
-    from_contiguous |= access.address[lane] ^ (first + lane * bytes);
-    from_broadcast |= access.address[lane] ^ first;
+/// Finds how the addresses lie.
+void find_pattern(const Access& access) {
+  const uint64_t bytes = access.bytes;
+  uint64_t follows = 0;  // as wide as an address, so that the loop is vectors
+  for (uint64_t lane = 1; lane < warp_lanes; ++lane)
+    follows |= uint64_t{access.address[lane] == access.address[lane - 1] + bytes} << lane;
+  access.follows = static_cast<LaneMask>(follows);
+  access.pattern = AccessPattern::scattered;
+  if (access.lanes != all_lanes) return;
+  if (access.follows == (all_lanes & ~LaneMask{1})) {
+    access.pattern = AccessPattern::contiguous;
+  } else if (access.follows == 0) {
+    uint64_t difference = 0;
+    for (const uint64_t address : access.address) difference |= address ^ access.address[0];
+    if (difference == 0) access.pattern = AccessPattern::broadcast;
   }
-  return from_contiguous == 0  ? AccessPattern::contiguous
-         : from_broadcast == 0 ? AccessPattern::broadcast
-                               : AccessPattern::scattered;
 }
 
 /// The live allocation of an address, which is mostly the one of the instruction's last access.
@@ -104,6 +109,11 @@ LaneMask SpaceAccess::inside(LaneMask lanes, uint64_t begin, uint64_t end) const
   if (access_.pattern != AccessPattern::scattered && access_.address[0] >= begin &&
       access_.address[warp_lanes - 1] - begin <= last)
     return lanes;
+  if (lanes == all_lanes) {
+    uint64_t outside = 0;
+    for (const uint64_t address : access_.address) outside |= uint64_t{address - begin > last};
+    if (outside == 0) return lanes;
+  }
   LaneMask result = 0;
   for_lanes(lanes, [&](size_t lane) {
     if (access_.address[lane] - begin <= last) result |= 1u << lane;
@@ -287,7 +297,7 @@ LaneMask SpaceAccess::parameter(HostPointers& host) {
 
 LaneMask in_space(Warp& warp, const Instruction& instruction, const Access& access, Space space,
                   HostPointers& host) {
-  if (access.pattern == AccessPattern::unknown) access.pattern = pattern_of(access);
+  if (access.pattern == AccessPattern::unknown) find_pattern(access);
   SpaceAccess one(warp, instruction, access);
   switch (space) {
     case Space::shared:
@@ -304,7 +314,7 @@ LaneMask in_space(Warp& warp, const Instruction& instruction, const Access& acce
 }  // namespace
 
 std::byte* access_run(Warp& warp, const Instruction& instruction, Access& access) {
-  access.pattern = pattern_of(access);
+  find_pattern(access);
   if (access.pattern == AccessPattern::scattered || access.space == Space::local) return nullptr;
   if (access.space == Space::generic) {
     if (resolve(access.address[0]).first != Space::global) return nullptr;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -32,7 +33,21 @@ struct Access {
   LaneMask lanes = 0;
   std::array<uint64_t, warp_lanes> address;                ///< of the active lanes
   mutable AccessPattern pattern = AccessPattern::unknown;  ///< found where memory is accessed
+  /// The same: lanes of which the bytes follow those of the lane before, active or not.
+  mutable LaneMask follows = 0;
 };
+
+/// Calls `body(lane, count)` for each `count` lanes from `lane` on that access bytes one behind the other.
+template <class Body>
+inline void for_runs(const Access& access, Body body) {
+  const LaneMask follows = access.follows & access.lanes & access.lanes << 1;
+  for (LaneMask left = access.lanes; left != 0;) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(left));
+    const auto count = 1 + static_cast<uint32_t>(std::countr_one(uint64_t{follows} >> (lane + 1)));
+    left &= static_cast<LaneMask>(~uint64_t{0} << (lane + count));
+    body(lane, count);
+  }
+}
 
 using HostPointers = std::array<std::byte*, warp_lanes>;
 

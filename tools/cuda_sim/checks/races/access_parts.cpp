@@ -26,27 +26,27 @@ AccessParts::AccessParts(const Access& access, uint32_t epoch, AccessKind kind, 
 
 void AccessParts::add_lanes(const Access& access, uint32_t epoch, AccessKind kind, bool is_collective) {
   const auto layout = static_cast<uint32_t>(std::countr_zero(access.bytes));
-  for (LaneMask left = access.lanes; left != 0; left &= left - 1) {
-    const auto lane = static_cast<uint32_t>(std::countr_zero(left));
-    const uint64_t address = access.address[lane];
+  for_runs(access, [&](uint32_t lane, uint32_t lanes) {
+    uint64_t address = access.address[lane];
     const Stamp stamp =
         is_collective ? Stamp::of(epoch, Stamp::whole_warp, 0) : Stamp::of_lane(epoch, layout, lane, address);
     if (count_ != 0) {
       AccessPart& last = parts_[count_ - 1];
       if (last.by.lanes == 0 && last.address + last.bytes == address && last.by.stamp == stamp) {
-        last.bytes += access.bytes;
-        continue;
+        last.bytes += lanes * access.bytes;
+        return;
       }
       if (!is_collective && last.bytes == access.bytes && last.address == address) {
         if (last.by.lanes == 0) last.by.lanes = last.by.stamp.lanes(address);
         last.by.lanes |= 1u << lane;
         last.by.stamp = Stamp::of(epoch, Stamp::every_lane, 0);
-        continue;
+        if (--lanes == 0) return;
+        address += access.bytes;
       }
     }
     parts_[count_++] = {
-        .address = address, .bytes = access.bytes, .by = {.stamp = stamp, .lanes = 0, .kind = kind}};
-  }
+        .address = address, .bytes = lanes * access.bytes, .by = {.stamp = stamp, .lanes = 0, .kind = kind}};
+  });
 }
 
 }  // namespace tessera::cuda_sim

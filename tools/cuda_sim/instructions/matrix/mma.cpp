@@ -139,19 +139,21 @@ struct Row {
 };
 
 /// Rows of C that are summed together, so that their chains of additions overlap.
-constexpr int rows_at_once = 4;
+template <class T>
+constexpr int rows_at_once = sizeof(T) == 8 ? 4 : 8;
 
 /// c += a b. Sums in the order of k. The products of 16-bit floats and of tf32 are exact in f32, so each step
 /// rounds once; f64 needs fma for that. A card's order and its rounding inside are not documented.
 template <class T, int M, int K>
 void multiply(const T (&a)[M][K], const T (&b)[K][8], T (&c)[8 * M]) {
   using Vector = typename Row<T>::Vector;
-  for (int first = 0; first < M; first += rows_at_once) {
-    Vector sum[rows_at_once], factors;
+  constexpr int rows = rows_at_once<T>;
+  for (int first = 0; first < M; first += rows) {
+    Vector sum[rows], factors;
     std::memcpy(sum, c + 8 * first, sizeof sum);
     for (int k = 0; k < K; ++k) {
       std::memcpy(&factors, b[k], sizeof factors);
-      for (int row = 0; row < rows_at_once; ++row) {
+      for (int row = 0; row < rows; ++row) {
         if constexpr (std::is_same_v<T, double>) {
           for (int column = 0; column < 8; ++column)
             sum[row][column] = std::fma(a[first + row][k], factors[column], sum[row][column]);
