@@ -72,6 +72,41 @@ TEST_CASE("seeded faults: rows of which the lanes lie otherwise in the other acc
   });
 }
 
+TEST_CASE("seeded faults: an access that is right, and the same one where other lanes were before it") {
+  const std::string rows = "st.shared.u32 [%r2], %r10; st.shared.u32 [%r3+128], %r10;";
+  const std::string global =
+      "mul.wide.u32 %rd20, %r91, 1; add.u64 %rd20, %rd20, %rd2; st.global.u32 [%rd5], %r10;"
+      "st.global.u32 [%rd20+128], %r10;";
+  // The second row is written by all, then read by the lanes after those that write it again.
+  const std::string read =
+      "st.shared.u32 [%r2], %r10; st.shared.u32 [%r2+128], %r10; bar.warp.sync 0xffffffff; ld.shared.u32 "
+      "%r11, "
+      "[%r2]; ld.shared.u32 %r11, [%r3+128];";
+  run_faults({
+      {"reads", Check::shared_race, rows + "ld.shared.u32 %r11, [%r2]; ld.shared.u32 %r12, [%r2+128];", 1,
+       32},
+      {"reads of the lanes' own",
+       {},
+       rows + "ld.shared.u32 %r11, [%r2]; ld.shared.u32 %r12, [%r3+128];",
+       1,
+       32},
+      {"reads of global memory", Check::global_race,
+       global + "ld.global.u32 %r11, [%rd5]; ld.global.u32 %r12, [%rd5+128];", 1, 32},
+      {"writes after writes", Check::shared_race,
+       rows + "st.shared.u32 [%r2], %r10; st.shared.u32 [%r2+128], %r10;", 1, 32},
+      {"writes after reads", Check::shared_race,
+       read + "st.shared.u32 [%r2], %r10; st.shared.u32 [%r2+128], %r10;", 1, 32},
+      {"writes after the lanes' own reads",
+       {},
+       read + "st.shared.u32 [%r2], %r10; st.shared.u32 [%r3+128], %r10;",
+       1,
+       32},
+      {"copies after reads", Check::shared_race,
+       read + "cp.async.ca.shared.global [%r2], [%rd4], 4; cp.async.ca.shared.global [%r2+128], [%rd4], 4;",
+       1, 32},
+  });
+}
+
 TEST_CASE("a race in a wide cell is reported at the first bytes that race") {
   const auto found = findings(twice +
                                   "st.shared.u32 [%r2], %r10; st.shared.u32 [%r2+128], %r10;"

@@ -36,22 +36,25 @@ std::pair<Space, uint64_t> resolve(uint64_t address) {
   return {Space::global, address};
 }
 
-/// Finds how the addresses lie.
+/// Finds how the addresses lie. Loops over all lanes, active or not, are vectors.
 void find_pattern(const Access& access) {
-  const uint64_t bytes = access.bytes;
-  uint64_t follows = 0;  // as wide as an address, so that the loop is vectors
-  for (uint64_t lane = 1; lane < warp_lanes; ++lane)
-    follows |= uint64_t{access.address[lane] == access.address[lane - 1] + bytes} << lane;
-  access.follows = static_cast<LaneMask>(follows);
-  access.pattern = AccessPattern::scattered;
-  if (access.lanes != all_lanes) return;
-  if (access.follows == (all_lanes & ~LaneMask{1})) {
-    access.pattern = AccessPattern::contiguous;
-  } else if (access.follows == 0) {
-    uint64_t difference = 0;
-    for (const uint64_t address : access.address) difference |= address ^ access.address[0];
-    if (difference == 0) access.pattern = AccessPattern::broadcast;
+  const uint64_t first = access.address[0], bytes = access.bytes;
+  if (access.lanes == all_lanes) {
+    uint64_t from_contiguous = 0, from_broadcast = 0;
+    for (uint64_t lane = 0; lane < warp_lanes; ++lane) {
+      from_contiguous |= access.address[lane] ^ (first + lane * bytes);
+      from_broadcast |= access.address[lane] ^ first;
+    }
+    access.pattern = from_contiguous == 0  ? AccessPattern::contiguous
+                     : from_broadcast == 0 ? AccessPattern::broadcast
+                                           : AccessPattern::scattered;
+    if (access.pattern != AccessPattern::scattered) return;
   }
+  access.pattern = AccessPattern::scattered;
+  uint64_t follows = 0;
+  for (uint64_t lane = 1; lane < warp_lanes; ++lane)
+    follows |= access.address[lane] == access.address[lane - 1] + bytes ? uint64_t{1} << lane : 0;
+  access.follows = static_cast<LaneMask>(follows);
 }
 
 /// The live allocation of an address, which is mostly the one of the instruction's last access.

@@ -33,11 +33,13 @@ struct Access {
   LaneMask lanes = 0;
   std::array<uint64_t, warp_lanes> address;                ///< of the active lanes
   mutable AccessPattern pattern = AccessPattern::unknown;  ///< found where memory is accessed
-  /// The same: lanes of which the bytes follow those of the lane before, active or not.
+  /// The same, where they are scattered: lanes of which the bytes follow those of the lane before, active or
+  /// not.
   mutable LaneMask follows = 0;
 };
 
-/// Calls `body(lane, count)` for each `count` lanes from `lane` on that access bytes one behind the other.
+/// Calls `body(lane, count)` for each `count` lanes from `lane` on of a scattered access that lie one behind
+/// the other.
 template <class Body>
 inline void for_runs(const Access& access, Body body) {
   const LaneMask follows = access.follows & access.lanes & access.lanes << 1;
