@@ -23,11 +23,12 @@ struct Instruction;
 
 /// Shadow of a device's global memory.
 ///
-/// A page's cells are as wide as the narrowest access to it (4 bytes at first), so that neighbours of 2 and 1
-/// bytes that different threads write are distinguished; a page that is all alike has one cell. A cell holds
-/// its last write and the reads since: exactly, as a set. Within a launch two accesses are ordered by program
-/// order, by barriers of the block and of the warp, and by release and acquire at one address, across blocks
-/// too; two operations by `OperationOrder`. One operation runs at a time, its blocks on several threads.
+/// A page's cells are as wide as the narrowest row of bytes that a warp accessed in it, 128 at most, so that
+/// neighbours down to 1 byte that different threads write are distinguished; a page that is all alike has one
+/// cell. A cell holds its last write and the reads since: exactly, as a set. Within a launch two accesses are
+/// ordered by program order, by barriers of the block and of the warp, and by release and acquire at one
+/// address, across blocks too; two operations by `OperationOrder`. One operation runs at a time, its blocks
+/// on several threads.
 class GlobalShadow {
  public:
   GlobalShadow(uint64_t begin, uint64_t bytes, Findings& findings, const OperationOrder& order);

@@ -54,7 +54,7 @@ class CellRules {
     ThreadOrder& block;
     Operation operation;
   };
-  /// An access by `by`, of which `memory` knows what earlier ones found. `begins_copy`: what is written is in
+  /// An access in `epoch`; `memory` knows what earlier ones found. `begins_copy`: what is written is in
   /// flight.
   CellRules(const Warp& warp, const Parts& parts, AccessKind kind, uint32_t epoch, bool reads,
             bool begins_copy, RuleMemory& memory, RuleReporter& reporter)

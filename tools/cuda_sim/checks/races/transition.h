@@ -13,9 +13,11 @@ namespace tessera::cuda_sim {
 /// A cell as two words: its last write, the accesses since.
 using CellWords = std::array<uint64_t, 2>;
 inline CellWords words_of(const Cell& cell) {
-  CellWords words;
-  std::memcpy(words.data(), &cell, sizeof words);
-  return words;
+  uint64_t words[2];  // two loads: as one they would go through the stack
+  const auto* const bytes = reinterpret_cast<const std::byte*>(&cell);
+  std::memcpy(&words[0], bytes, sizeof(uint64_t));
+  std::memcpy(&words[1], bytes + sizeof(uint64_t), sizeof(uint64_t));
+  return {words[0], words[1]};
 }
 inline uint64_t stamp_in_word(Stamp stamp) {
   return uint64_t{stamp.bits} << 32;

@@ -101,7 +101,8 @@ void read_b(Warp& warp, const Place* places, typename Values::Number (&b)[K][8])
       matrix = transposed(matrix);
       alignas(64) uint16_t stored[rows * 8];
       std::memcpy(stored, matrix.data(), sizeof stored);
-      for (int i = 0; i < rows * 8; ++i) b[rows * r + i / 8][i % 8] = Values::read(stored[i]);
+      typename Values::Number* const to = b[rows * r];  // rows of 8 behind each other: vectors
+      for (int i = 0; i < rows * 8; ++i) to[i] = Values::read(stored[i]);
     }
     return;
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "tools/cuda_sim/checks/shadow.h"
 #include "tools/cuda_sim/instructions/memory/access.h"
@@ -20,6 +21,17 @@ namespace {
 std::vector<PendingCopy>& open_group(Warp& warp) {
   if (warp.copies.empty()) warp.copies.emplace_back();
   return warp.copies.back();
+}
+
+/// Calls `body` with the bytes of a copy as a constant: 4, 8 or 16.
+template <class Body>
+void with_size(uint32_t bytes, Body body) {
+  if (bytes == 16)
+    body(std::integral_constant<size_t, 16>());
+  else if (bytes == 8)
+    body(std::integral_constant<size_t, 8>());
+  else
+    body(std::integral_constant<size_t, 4>());
 }
 
 /// source[0], offset `target`: shared memory; source[1], offset `immediate`: global; source[2]: bytes that
@@ -92,7 +104,7 @@ void execute_copy(Warp& warp, const Instruction& instruction) {
   for (; reached != 0; reached &= reached - 1) {
     const auto lane = static_cast<size_t>(std::countr_zero(reached));
     const auto offset = static_cast<uint32_t>(destination[lane] - block.shared_memory().data());
-    std::memset(destination[lane], 0xff, instruction.bytes);
+    with_size(instruction.bytes, [&](auto size) { std::memset(destination[lane], 0xff, size); });
     group.push_back({source[lane], offset, instruction.bytes, static_cast<uint8_t>(valid_bytes[lane]),
                      static_cast<uint8_t>(lane), &instruction});
   }
@@ -103,6 +115,10 @@ void finish(Warp& warp, const std::vector<PendingCopy>& group) {
   block.shared_shadow().copies_done(warp, group);
   for (const PendingCopy& copy : group) {
     std::byte* const to = block.shared_memory().data() + copy.to;
+    if (copy.valid_bytes == copy.bytes) {
+      with_size(copy.bytes, [&](auto size) { std::memcpy(to, copy.from, size); });
+      continue;
+    }
     if (copy.valid_bytes != 0) std::memcpy(to, copy.from, copy.valid_bytes);
     std::memset(to + copy.valid_bytes, 0, size_t{copy.bytes} - copy.valid_bytes);
   }
