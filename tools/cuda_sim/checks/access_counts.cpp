@@ -61,10 +61,11 @@ std::optional<RunCount> count_runs(const Access& access) {
   };
   std::array<Run, RunCount::most_runs> runs;
   uint32_t count = 0;
-  if (access.bytes > sector_bytes ||
-      std::popcount(access.lanes & ~(access.follows & access.lanes << 1)) > int{RunCount::most_runs})
+  if (access.bytes > sector_bytes) return std::nullopt;
+  const LaneMask follow = lanes_that_follow(access);
+  if (std::popcount(access.lanes & ~(follow & access.lanes << 1)) > int{RunCount::most_runs})
     return std::nullopt;
-  for_runs(access, [&](uint32_t lane, uint32_t lanes) {  // sorted as they come, which they mostly are
+  for_runs(access, follow, [&](uint32_t lane, uint32_t lanes) {  // sorted as they come, which they mostly are
     const Run run{access.address[lane], access.address[lane] + uint64_t{lanes} * access.bytes};
     uint32_t at = count++;
     for (; at > 0 && runs[at - 1].begin > run.begin; --at) runs[at] = runs[at - 1];

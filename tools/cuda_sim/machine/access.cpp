@@ -36,25 +36,17 @@ std::pair<Space, uint64_t> resolve(uint64_t address) {
   return {Space::global, address};
 }
 
-/// Finds how the addresses lie. Loops over all lanes, active or not, are vectors.
-void find_pattern(const Access& access) {
+AccessPattern pattern_of(const Access& access) {
+  if (access.lanes != all_lanes) return AccessPattern::scattered;
   const uint64_t first = access.address[0], bytes = access.bytes;
-  if (access.lanes == all_lanes) {
-    uint64_t from_contiguous = 0, from_broadcast = 0;
-    for (uint64_t lane = 0; lane < warp_lanes; ++lane) {
-      from_contiguous |= access.address[lane] ^ (first + lane * bytes);
-      from_broadcast |= access.address[lane] ^ first;
-    }
-    access.pattern = from_contiguous == 0  ? AccessPattern::contiguous
-                     : from_broadcast == 0 ? AccessPattern::broadcast
-                                           : AccessPattern::scattered;
-    if (access.pattern != AccessPattern::scattered) return;
+  uint64_t from_contiguous = 0, from_broadcast = 0;
+  for (uint64_t lane = 0; lane < warp_lanes; ++lane) {
+    from_contiguous |= access.address[lane] ^ (first + lane * bytes);
+    from_broadcast |= access.address[lane] ^ first;
   }
-  access.pattern = AccessPattern::scattered;
-  uint64_t follows = 0;
-  for (uint64_t lane = 1; lane < warp_lanes; ++lane)
-    follows |= access.address[lane] == access.address[lane - 1] + bytes ? uint64_t{1} << lane : 0;
-  access.follows = static_cast<LaneMask>(follows);
+  return from_contiguous == 0  ? AccessPattern::contiguous
+         : from_broadcast == 0 ? AccessPattern::broadcast
+                               : AccessPattern::scattered;
 }
 
 /// The live allocation of an address, which is mostly the one of the instruction's last access.
@@ -300,7 +292,7 @@ LaneMask SpaceAccess::parameter(HostPointers& host) {
 
 LaneMask in_space(Warp& warp, const Instruction& instruction, const Access& access, Space space,
                   HostPointers& host) {
-  if (access.pattern == AccessPattern::unknown) find_pattern(access);
+  if (access.pattern == AccessPattern::unknown) access.pattern = pattern_of(access);
   SpaceAccess one(warp, instruction, access);
   switch (space) {
     case Space::shared:
@@ -317,7 +309,7 @@ LaneMask in_space(Warp& warp, const Instruction& instruction, const Access& acce
 }  // namespace
 
 std::byte* access_run(Warp& warp, const Instruction& instruction, Access& access) {
-  find_pattern(access);
+  access.pattern = pattern_of(access);
   if (access.pattern == AccessPattern::scattered || access.space == Space::local) return nullptr;
   if (access.space == Space::generic) {
     if (resolve(access.address[0]).first != Space::global) return nullptr;

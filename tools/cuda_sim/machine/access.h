@@ -33,19 +33,24 @@ struct Access {
   LaneMask lanes = 0;
   std::array<uint64_t, warp_lanes> address;                ///< of the active lanes
   mutable AccessPattern pattern = AccessPattern::unknown;  ///< found where memory is accessed
-  /// The same, where they are scattered: lanes of which the bytes follow those of the lane before, active or
-  /// not.
-  mutable LaneMask follows = 0;
 };
 
-/// Calls `body(lane, count)` for each `count` lanes from `lane` on of a scattered access that lie one behind
-/// the other.
+/// Lanes of which the bytes follow those of the lane before, active or not.
+inline LaneMask lanes_that_follow(const Access& access) {
+  uint64_t follow = 0;  // as wide as an address: the loop is vectors
+  for (uint64_t lane = 1; lane < warp_lanes; ++lane)
+    follow |= access.address[lane] == access.address[lane - 1] + access.bytes ? uint64_t{1} << lane : 0;
+  return static_cast<LaneMask>(follow);
+}
+
+/// Calls `body(lane, count)` for each `count` active lanes from `lane` on that lie one behind the other.
+/// `follow` is that of all lanes, as above.
 template <class Body>
-inline void for_runs(const Access& access, Body body) {
-  const LaneMask follows = access.follows & access.lanes & access.lanes << 1;
+inline void for_runs(const Access& access, LaneMask follow, Body body) {
+  follow &= access.lanes & access.lanes << 1;
   for (LaneMask left = access.lanes; left != 0;) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(left));
-    const auto count = 1 + static_cast<uint32_t>(std::countr_one(uint64_t{follows} >> (lane + 1)));
+    const auto count = 1 + static_cast<uint32_t>(std::countr_one(uint64_t{follow} >> (lane + 1)));
     left &= static_cast<LaneMask>(~uint64_t{0} << (lane + count));
     body(lane, count);
   }

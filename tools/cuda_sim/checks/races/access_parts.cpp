@@ -26,7 +26,7 @@ AccessParts::AccessParts(const Access& access, uint32_t epoch, AccessKind kind, 
 
 void AccessParts::add_lanes(const Access& access, uint32_t epoch, AccessKind kind, bool is_collective) {
   const auto layout = static_cast<uint32_t>(std::countr_zero(access.bytes));
-  for_runs(access, [&](uint32_t lane, uint32_t lanes) {
+  for_runs(access, lanes_that_follow(access), [&](uint32_t lane, uint32_t lanes) {
     uint64_t address = access.address[lane];
     const Stamp stamp =
         is_collective ? Stamp::of(epoch, Stamp::whole_warp, 0) : Stamp::of_lane(epoch, layout, lane, address);
