@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/indexing/indexing.h"
+#include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
 #include "tensor/ops/creation/creation.h"
 
@@ -97,6 +100,25 @@ Variable Gpt::embed_cached(const Tensor& ids, const nn::KeyValueCache& cache,
   return drop(wte(ids) + wpe(positions.to(ids.device())));
 }
 
+/// The embeddings (N, C) of ids (N), `counts[b]` of row b, each row going on at its own position.
+Variable Gpt::embed_packed(const Tensor& ids, const nn::KeyValueCache& cache,
+                           std::span<const int64_t> counts) const {
+  std::vector<int64_t> positions;
+  for (int64_t b = 0; b < cache.batch(); ++b) {
+    const int64_t first = cache.lengths()[static_cast<size_t>(b)],
+                  count = counts.empty() ? 1 : counts[static_cast<size_t>(b)];
+    require<ValueError>(count >= 1, "Gpt: expected at least one id for each row, got ", count, " for row ", b);
+    require<ShapeError>(first + count <= o.block_size, "Gpt: ", first + count,
+                        " positions do not fit the block size ", o.block_size, " in row ", b);
+    for (int64_t t = 0; t < count; ++t) positions.push_back(first + t);
+  }
+  const int64_t n = std::ssize(positions);
+  require<ShapeError>(ids.shape() == Shape{n}, "Gpt: expected ids (", n, ") for the cache's ", cache.batch(),
+                      " rows, got ", describe(ids));
+  const Tensor at = Tensor::from(positions, {n}).to(ids.device());
+  return reshape(wte.forward_add(ids.view({1, n}), wpe(at), drop.mask()), {n, o.width});
+}
+
 Variable Gpt::features(const Tensor& ids) const {
   return ln_f(blocks(embed(ids, 0)));
 }
@@ -119,13 +141,33 @@ Variable Gpt::loss(const Tensor& ids, const Tensor& targets) const {
 Variable Gpt::forward_cached(const Tensor& ids, GptCache& cache, std::span<const int64_t> counts) const {
   return call([&] {
     NoGrad no_grad;
-    require<ValueError>(cache.blocks.size() == blocks.size(), "Gpt: the cache has ", cache.blocks.size(),
-                        " blocks, the model ", blocks.size(), "; make it by make_cache");
-    require<ValueError>(counts.empty() || std::ssize(counts) == cache.blocks.front().batch(),
-                        "Gpt: expected a count for each of the ", cache.blocks.front().batch(),
-                        " rows of the cache, got ", counts.size());
+    check_cache(cache, counts);
     Variable x = embed_cached(ids, cache.blocks.front(), counts);
     for (size_t i = 0; i < blocks.size(); ++i) x = blocks[i].forward_cached(x, cache.blocks[i], counts);
+    return logits(ln_f(x));
+  });
+}
+
+void Gpt::check_cache(const GptCache& cache, std::span<const int64_t> counts) const {
+  require<ValueError>(cache.blocks.size() == blocks.size(), "Gpt: the cache has ", cache.blocks.size(),
+                      " blocks, the model ", blocks.size(), "; make it by make_cache");
+  require<ValueError>(counts.empty() || std::ssize(counts) == cache.blocks.front().batch(),
+                      "Gpt: expected a count for each of the ", cache.blocks.front().batch(),
+                      " rows of the cache, got ", counts.size());
+}
+
+Variable Gpt::next_logits(const Tensor& ids, GptCache& cache, std::span<const int64_t> counts) const {
+  return call([&] {
+    NoGrad no_grad;
+    check_cache(cache, counts);
+    Variable x = embed_packed(ids, cache.blocks.front(), counts);
+    for (size_t i = 0; i < blocks.size(); ++i) x = blocks[i].forward_cached(x, cache.blocks[i], counts);
+    if (!counts.empty()) {
+      std::vector<int64_t> last(counts.size());
+      std::partial_sum(counts.begin(), counts.end(), last.begin());
+      for (int64_t& position : last) --position;
+      x = index_select(x, 0, Tensor::from(last, {std::ssize(last)}).to(ids.device()));
+    }
     return logits(ln_f(x));
   });
 }

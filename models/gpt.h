@@ -92,8 +92,8 @@ struct Block : nn::Layer<Block, BlockOptions> {
   explicit Block(Options options) : Layer(std::move(options)) {}
   /// The whole sequence at once: x (B, T, C) to (B, T, C).
   Variable forward(const Variable& x) const;
-  /// Cached decoding: x holds the T positions after those of the cache; their keys and values are appended.
-  /// Throws as nn::CausalSelfAttention with a cache.
+  /// Cached decoding: x holds the T positions after those of the cache, or is (N, C) without padding; their
+  /// keys and values are appended. Throws as nn::CausalSelfAttention with a cache.
   Variable forward_cached(const Variable& x, nn::KeyValueCache& cache,
                           std::span<const int64_t> counts = {}) const;
 };
@@ -107,6 +107,9 @@ struct GptCache {
   /// @{
   void truncate(int64_t length) {
     for (nn::KeyValueCache& block : blocks) block.truncate(length);
+  }
+  void truncate(std::span<const int64_t> lengths) {
+    for (nn::KeyValueCache& block : blocks) block.truncate(lengths);
   }
   void clear() { truncate(0); }
   void reorder(std::span<const int64_t> rows) {
@@ -145,6 +148,13 @@ struct Gpt : nn::Layer<Gpt, GptOptions> {
   /// whose other logits mean nothing. Gradients are not recorded. Throws ShapeError past the block size.
   Variable forward_cached(const Tensor& ids, GptCache& cache, std::span<const int64_t> counts = {}) const;
 
+  /// The logits (B, V) of the position after each row's, for generating text: `ids` (N) hold `counts[b]` ids of
+  /// row b after those of the rows before, or one of each row, and are appended to the cache. Computes the
+  /// given positions alone, without padding, and the head for the last one of each row. Gradients are not
+  /// recorded. Throws ShapeError past the block size, ValueError for counts that are not one per row and at
+  /// least 1.
+  Variable next_logits(const Tensor& ids, GptCache& cache, std::span<const int64_t> counts = {}) const;
+
   /// The model as a list of layers from ids to logits: both embeddings with their sum, the blocks, the last
   /// norm, the head; `layers + 3` of them.
   std::vector<nn::LayerSpec> to_layers() const;
@@ -158,6 +168,9 @@ struct Gpt : nn::Layer<Gpt, GptOptions> {
   Variable embed(const Tensor& ids, int64_t first_position) const;
   Variable embed_cached(const Tensor& ids, const nn::KeyValueCache& cache,
                         std::span<const int64_t> counts) const;
+  Variable embed_packed(const Tensor& ids, const nn::KeyValueCache& cache,
+                        std::span<const int64_t> counts) const;
+  void check_cache(const GptCache& cache, std::span<const int64_t> counts) const;
   Variable features(const Tensor& ids) const;
   Variable logits(const Variable& features) const;
   const nn::Module* head_module() const;

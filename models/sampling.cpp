@@ -2,51 +2,123 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
-#include <numeric>
 
 #include "autograd/grad_mode.h"
 #include "tensor/error.h"
-#include "tensor/ops/elementwise/cast.h"
-#include "tensor/random/philox.h"
 
 namespace tessera::models {
 namespace {
 
-Tensor ids_tensor(std::span<const int64_t> ids) {
-  return Tensor::from(ids, {1, std::ssize(ids)});
-}
+/// A row that is not finished.
+struct Row {
+  int64_t index;                 ///< among the prompts
+  std::vector<int64_t> context;  ///< at most the block size, and the last drawn id
+  int64_t cached = 0;            ///< positions of it whose keys and values are in the cache
+};
 
-/// The logits (V) f64 of the last position, for the first `vocabulary` ids.
-Tensor last_logits(const Variable& logits, int64_t vocabulary) {
-  const Tensor last = logits.value().select(1, -1).select(0, 0).to(cpu());
-  return ops::cast(last.narrow(0, 0, vocabulary), f64).contiguous();
-}
+/// The rows of a `generate`, and the cache that has a row for each of them.
+class Batch {
+ public:
+  Batch(Gpt& gpt, std::span<const std::vector<int64_t>> prompts, const SamplingOptions& options)
+      : gpt_(gpt),
+        device_(gpt.wte.weight.device()),
+        block_(static_cast<size_t>(gpt.o.block_size)),
+        use_cache_(options.use_cache),
+        vocabulary_(options.vocabulary > 0 ? options.vocabulary : gpt.o.vocabulary) {
+    for (const std::vector<int64_t>& prompt : prompts) {
+      const auto newest = static_cast<int64_t>(std::min(prompt.size(), block_));
+      rows_.push_back({std::ssize(rows_), {prompt.end() - newest, prompt.end()}});
+    }
+  }
+
+  bool empty() const { return rows_.empty(); }
+
+  /// The logits (R, V) of the next id of each row.
+  Tensor next_logits() {
+    for (Row& row : rows_) {
+      if (row.context.size() <= block_) continue;
+      const size_t kept = std::max<size_t>(1, block_ / 2);
+      row.context.erase(row.context.begin(), row.context.end() - static_cast<int64_t>(kept));
+      row.cached = 0;
+    }
+    return (use_cache_ ? cached_logits() : full_logits()).narrow(1, 0, vocabulary_);
+  }
+
+  /// The prompts' numbers.
+  std::vector<int64_t> indices() const {
+    std::vector<int64_t> all;
+    for (const Row& row : rows_) all.push_back(row.index);
+    return all;
+  }
+
+  /// Appends an id to each row, and drops those rows where it is one of `stop_ids`.
+  void append(std::span<const int64_t> ids, std::span<const int64_t> stop_ids) {
+    std::vector<Row> left;
+    std::vector<int64_t> kept;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      rows_[i].context.push_back(ids[i]);
+      if (std::find(stop_ids.begin(), stop_ids.end(), ids[i]) != stop_ids.end()) continue;
+      kept.push_back(static_cast<int64_t>(i));
+      left.push_back(std::move(rows_[i]));
+    }
+    if (kept.size() < rows_.size() && !kept.empty() && use_cache_) cache_.reorder(kept);
+    rows_ = std::move(left);
+  }
+
+ private:
+  Tensor cached_logits() {
+    if (cache_.blocks.empty()) return first_logits();
+    std::vector<int64_t> lengths;
+    for (const Row& row : rows_) lengths.push_back(row.cached);
+    cache_.truncate(lengths);
+    return logits_of(rows_);
+  }
+
+  /// Of all prompts. What they have in common is computed once, where that is all of it.
+  Tensor first_logits() {
+    const bool same =
+        std::all_of(rows_.begin(), rows_.end(), [&](const Row& r) { return r.context == rows_[0].context; });
+    cache_ = gpt_.make_cache(same ? 1 : std::ssize(rows_));
+    if (!same || rows_.size() == 1) return logits_of(rows_);
+    const Tensor one = logits_of(std::span(rows_).first(1));
+    for (Row& row : rows_) row.cached = rows_[0].cached;
+    cache_.reorder(std::vector<int64_t>(rows_.size(), 0));
+    return one.expand({std::ssize(rows_), one.size(1)});
+  }
+
+  /// Computes the positions that the cache does not hold yet.
+  Tensor logits_of(std::span<Row> rows) {
+    std::vector<int64_t> ids, counts;
+    for (Row& row : rows) {
+      ids.insert(ids.end(), row.context.begin() + row.cached, row.context.end());
+      counts.push_back(std::ssize(row.context) - row.cached);
+      row.cached = std::ssize(row.context);
+    }
+    if (std::all_of(counts.begin(), counts.end(), [](int64_t count) { return count == 1; })) counts.clear();
+    return gpt_.next_logits(Tensor::from(ids, {std::ssize(ids)}).to(device_), cache_, counts).value();
+  }
+
+  /// The same without a cache: every row's whole context, one after the other.
+  Tensor full_logits() {
+    const Tensor all = Tensor::empty({std::ssize(rows_), gpt_.o.vocabulary}, gpt_.wte.weight.dtype(), device_);
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const std::vector<int64_t>& context = rows_[i].context;
+      const Tensor logits = gpt_(Tensor::from(context, {1, std::ssize(context)}).to(device_)).value();
+      all.select(0, static_cast<int64_t>(i)).copy_from(logits.select(1, -1).select(0, 0));
+    }
+    return all;
+  }
+
+  Gpt& gpt_;
+  Device device_;
+  size_t block_;
+  bool use_cache_;
+  int64_t vocabulary_;
+  std::vector<Row> rows_;
+  GptCache cache_;
+};
 
 }  // namespace
-
-int64_t draw(const Tensor& logits, const SamplingOptions& options, int64_t position) {
-  const int64_t count = logits.numel();
-  const double* scores = logits.data<double>();
-  std::vector<int64_t> order(count);
-  std::iota(order.begin(), order.end(), 0);
-  const auto likelier = [scores](int64_t a, int64_t b) {
-    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-  };
-  const int64_t kept = options.top_k > 0 ? std::min(options.top_k, count) : count;
-  std::partial_sort(order.begin(), order.begin() + kept, order.end(), likelier);
-  if (options.temperature == 0) return order[0];
-
-  std::vector<double> weights(kept);
-  double total = 0;
-  for (int64_t i = 0; i < kept; ++i)
-    total += weights[i] = std::exp((scores[order[i]] - scores[order[0]]) / options.temperature);
-  const auto block = elementwise::random_block(options.seed, static_cast<uint64_t>(position), 0, 0);
-  double left = elementwise::uniform_f64(block.word[0], block.word[1]) * total;
-  for (int64_t i = 0; i < kept; ++i)
-    if ((left -= weights[i]) < 0) return order[i];
-  return order[kept - 1];
-}
 
 void check(const SamplingOptions& o, int64_t model_vocabulary) {
   require<ConfigError>(o.length >= 0, "sampling: length ", o.length, ": expected 0 or more");
@@ -54,34 +126,40 @@ void check(const SamplingOptions& o, int64_t model_vocabulary) {
                        o.temperature, ": expected 0 or more");
   require<ConfigError>(o.top_k >= 0 && o.top_k <= model_vocabulary, "sampling: top_k ", o.top_k,
                        ": expected 0 to the vocabulary's ", model_vocabulary);
+  require<ConfigError>(o.top_p > 0 && o.top_p <= 1, "sampling: top_p ", o.top_p,
+                       ": expected above 0, at most 1");
+  for (const int64_t id : o.stop_ids)
+    require<ConfigError>(id >= 0 && id < model_vocabulary, "sampling: stop id ", id,
+                         ": expected one below the vocabulary's ", model_vocabulary);
+}
+
+std::vector<std::vector<int64_t>> generate(Gpt& gpt, std::span<const std::vector<int64_t>> prompts,
+                                           const SamplingOptions& options,
+                                           const std::function<void(int64_t row, int64_t id)>& emit) {
+  check(options, gpt.o.vocabulary);
+  require<ConfigError>(!prompts.empty(), "sampling: there is no prompt");
+  for (const std::vector<int64_t>& prompt : prompts)
+    require<ConfigError>(!prompt.empty(), "sampling: the prompt is empty; give at least one character");
+  const NoGrad no_grad;
+  gpt.eval();
+  Batch batch(gpt, prompts, options);
+  std::vector<std::vector<int64_t>> drawn(prompts.size());
+  for (int64_t position = 0; position < options.length && !batch.empty(); ++position) {
+    const std::vector<int64_t> rows = batch.indices(),
+                               ids = draw(batch.next_logits(), options, position, rows);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      drawn[static_cast<size_t>(rows[i])].push_back(ids[i]);
+      if (emit) emit(rows[i], ids[i]);
+    }
+    batch.append(ids, options.stop_ids);
+  }
+  return drawn;
 }
 
 void sample(Gpt& gpt, std::span<const int64_t> prompt, const SamplingOptions& options,
             const std::function<void(int64_t id)>& emit) {
-  check(options, gpt.o.vocabulary);
-  require<ConfigError>(!prompt.empty(), "sampling: the prompt is empty; give at least one character");
-  const NoGrad no_grad;
-  gpt.eval();
-  const Device device = gpt.wte.weight.device();
-  const int64_t vocabulary = options.vocabulary > 0 ? options.vocabulary : gpt.o.vocabulary;
-  const size_t block = static_cast<size_t>(gpt.o.block_size);
-  std::vector<int64_t> context(prompt.end() - static_cast<int64_t>(std::min(prompt.size(), block)),
-                               prompt.end());
-  GptCache cache = gpt.make_cache(1);
-  for (int64_t position = 0; position < options.length; ++position) {
-    if (context.size() > block) {
-      context.erase(context.begin(), context.end() - static_cast<int64_t>(std::max<size_t>(1, block / 2)));
-      cache.clear();
-    }
-    const std::span<const int64_t> all(context);
-    const Variable logits =
-        options.use_cache
-            ? gpt.forward_cached(ids_tensor(all.subspan(static_cast<size_t>(cache.length()))).to(device),
-                                 cache)
-            : gpt(ids_tensor(all).to(device));
-    context.push_back(draw(last_logits(logits, vocabulary), options, position));
-    emit(context.back());
-  }
+  const std::vector<int64_t> only(prompt.begin(), prompt.end());
+  generate(gpt, std::span(&only, 1), options, [&](int64_t, int64_t id) { emit(id); });
 }
 
 }  // namespace tessera::models

@@ -49,6 +49,13 @@ BeforeDropout CausalSelfAttention::attend_cached(const Variable& x, KeyValueCach
   require<AutogradError>(!grad_mode(), "nn::CausalSelfAttention '", full_name(),
                          "': cached decoding records no gradients; run it under NoGrad");
   const Tensor qkv = c_attn(x).value();
+  if (qkv.ndim() == 2) {
+    const auto third = [&](int64_t i) {
+      return qkv.narrow(1, i * o.width, o.width).view({qkv.size(0), o.heads, o.width / o.heads});
+    };
+    const Tensor out = cache.attend_packed(third(0), third(1), third(2), {}, counts);
+    return project(out.view({qkv.size(0), o.width}));
+  }
   const int64_t batch = qkv.size(0), time = qkv.size(1), head = o.width / o.heads;
   const auto heads_of = [&](int64_t third) {  // 0: queries, 1: keys, 2: values
     return qkv.narrow(2, third * o.width, o.width).view({batch, time, o.heads, head}).transpose(1, 2);

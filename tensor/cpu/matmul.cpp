@@ -6,6 +6,7 @@
 #include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/gemm/gemm_packed.h"
 #include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/gemm/thin_product.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/cpu/transpose.h"
@@ -113,6 +114,7 @@ void gemm_f32(const Gemm<float>& gemm) {
 }
 
 void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out, bool accumulate) {
+  if (is_thin_product(a, b, out)) return matmul_thin(a, b, bias, out, accumulate);
   switch (a.dtype()) {
     case f64:
       return run<double, double>(a, b, bias, out, accumulate, TESSERA_PER_ISA(gemm_eigen_f64));

@@ -1,12 +1,12 @@
 #include "tools/gptlite/commands.h"
 
 #include <ostream>
-#include <sstream>
 
 #include "models/sampling.h"
 #include "tensor/error.h"
 #include "tensor/number_text.h"
 #include "tools/gptlite/plan.h"
+#include "tools/gptlite/prompts.h"
 #include "tools/gptlite/run.h"
 #include "tools/gptlite/saved_run.h"
 #include "tools/gptlite/task.h"
@@ -16,37 +16,25 @@ namespace {
 
 constexpr int64_t default_vocabulary = 65;  // of tiny Shakespeare
 
-/// The ids in a prompt such as "12 7 301".
-std::vector<int64_t> parse_ids(const std::string& prompt, int64_t vocabulary) {
-  std::vector<int64_t> ids;
-  std::istringstream stream(prompt);
-  for (int64_t id; stream >> id;) {
-    require<ConfigError>(id >= 0 && id < vocabulary, "--prompt: id ", id, " is outside the vocabulary of ",
-                         vocabulary);
-    ids.push_back(id);
-  }
-  require<ConfigError>(stream.eof() && !ids.empty(), "--prompt '", prompt,
-                       "': this model was trained on ids: expected ids with spaces between them");
-  return ids;
-}
-
-/// The ids of `--prompt`; nothing was given where it is null.
-std::vector<int64_t> prompt_ids(const std::string* prompt, const SavedRun& saved) {
-  if (!saved.vocabulary()) return parse_ids(prompt ? *prompt : "0", saved.run().preset.model.vocabulary);
-  const data::CharacterVocabulary& vocabulary = *saved.vocabulary();
-  if (!prompt && !vocabulary.contains(U'\n')) return {0};
-  require<ConfigError>(!prompt || !prompt->empty(), "--prompt is empty: expected at least one character");
-  try {
-    const std::vector<uint16_t> ids = vocabulary.encode(prompt ? *prompt : "\n", "--prompt");
-    return {ids.begin(), ids.end()};
-  } catch (const DataError& error) {
-    throw ConfigError(error.what());
-  }
-}
-
 /// A checkpoint's model; `dtype` may be empty: the run's.
 std::unique_ptr<models::Gpt> model_of(const SavedRun& saved, Device device, const std::string& dtype) {
   return saved.model(device, dtype.empty() ? saved.run().dtype : dtype);
+}
+
+models::SamplingOptions sampling_options(const SampleOptions& options, const SavedRun& saved) {
+  return {.length = options.length,
+          .temperature = options.temperature,
+          .top_k = options.top_k,
+          .top_p = options.top_p,
+          .vocabulary = saved.vocabulary() ? saved.vocabulary()->size() : 0,
+          .seed = options.seed,
+          .use_cache = !options.no_cache,
+          .stop_ids = stop_ids(options.stop, saved)};
+}
+
+/// What is printed before the ids that continue a prompt.
+std::string beginning_of(const Prompt& prompt, const SavedRun& saved) {
+  return prompt.text + (saved.vocabulary() || prompt.text.empty() ? "" : " ");
 }
 
 void print_note(const SavedRun& saved, Console console) {
@@ -62,22 +50,29 @@ void run_sample(const training::GivenValues& flags, Console console) {
   const Device device = apply_device(options.device);
   const SavedRun saved(options.checkpoint);
   print_note(saved, console);
-  const auto& vocabulary = saved.vocabulary();
-  const std::string* const prompt = given.is_given("prompt") ? &options.prompt : nullptr;
-  const std::vector<int64_t> ids = prompt_ids(prompt, saved);
-  const models::SamplingOptions sampling{.length = options.length,
-                                         .temperature = options.temperature,
-                                         .top_k = options.top_k,
-                                         .vocabulary = vocabulary ? vocabulary->size() : 0,
-                                         .seed = options.seed,
-                                         .use_cache = !options.no_cache};
+  const std::vector<Prompt> prompts = read_prompts(given, saved);
+  const models::SamplingOptions sampling = sampling_options(options, saved);
   models::check(sampling, saved.run().preset.model.vocabulary);
   const std::unique_ptr<models::Gpt> gpt = model_of(saved, device, options.dtype);
-  if (prompt) console.out << *prompt << (vocabulary ? "" : " ") << std::flush;
-  models::sample(*gpt, ids, sampling, [&](int64_t id) {
-    console.out << (vocabulary ? vocabulary->decode(id) : std::to_string(id) + " ") << std::flush;
-  });
-  console.out << std::endl;
+  const auto text_of = [&](int64_t id) {
+    return saved.vocabulary() ? saved.vocabulary()->decode(id) : std::to_string(id) + " ";
+  };
+  if (prompts.size() == 1) {  // printed as it is drawn
+    console.out << beginning_of(prompts[0], saved) << std::flush;
+    models::sample(*gpt, prompts[0].ids, sampling,
+                   [&](int64_t id) { console.out << text_of(id) << std::flush; });
+    console.out << std::endl;
+    return;
+  }
+  std::vector<std::vector<int64_t>> contexts;
+  for (const Prompt& prompt : prompts) contexts.push_back(prompt.ids);
+  const std::vector<std::vector<int64_t>> drawn = models::generate(*gpt, contexts, sampling);
+  for (size_t row = 0; row < drawn.size(); ++row) {
+    console.out << "--- row " << row << "\n" << beginning_of(prompts[row], saved);
+    for (const int64_t id : drawn[row]) console.out << text_of(id);
+    console.out << "\n";
+  }
+  console.out << std::flush;
 }
 
 void run_eval(const training::GivenValues& flags, Console console) {

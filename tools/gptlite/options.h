@@ -113,9 +113,13 @@ struct SampleOptions {
   std::string dtype;  ///< empty: the checkpoint's
   std::string checkpoint = "out";
   std::string prompt;
+  std::string prompts;  ///< a file with a prompt in each line; empty: none
+  int64_t batch = 1;    ///< continuations of each prompt
   int64_t length = 500;
   double temperature = 0.8;
   int64_t top_k = 0;  ///< 0: all characters
+  double top_p = 1;
+  std::string stop;  ///< empty: none
   uint64_t seed = 1337;
   bool no_cache = false;
 };

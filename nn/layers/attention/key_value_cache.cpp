@@ -1,6 +1,7 @@
 #include "nn/layers/attention/key_value_cache.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tessera::nn {
 
@@ -32,41 +33,54 @@ std::vector<int64_t> KeyValueCache::checked_counts(const Tensor& keys, const Ten
                     keys.size(3) == width() && keys.shape() == values.shape();
   require<ShapeError>(fits, "nn::KeyValueCache: expected keys and values (", batch(), ", ", heads(), ", T, ",
                       width(), "), got ", keys.shape(), " and ", values.shape());
-  const int64_t time = keys.size(2);
   std::vector<int64_t> all(counts.begin(), counts.end());
-  if (all.empty()) all.assign(lengths_.size(), time);
-  require<ValueError>(all.size() == lengths_.size(), "nn::KeyValueCache: expected a count for each of the ",
-                      batch(), " rows, got ", all.size());
-  for (size_t b = 0; b < all.size(); ++b) {
-    require<ValueError>(all[b] >= 0 && all[b] <= time, "nn::KeyValueCache: expected counts in 0 .. ", time,
-                        ", got ", all[b], " for row ", b);
-    require<ShapeError>(lengths_[b] + all[b] <= capacity(), "nn::KeyValueCache: ", all[b],
+  if (all.empty()) all.assign(lengths_.size(), keys.size(2));
+  check_counts(all, keys.size(2));
+  return all;
+}
+
+void KeyValueCache::check_counts(std::span<const int64_t> counts, int64_t most) const {
+  require<ValueError>(counts.size() == lengths_.size(),
+                      "nn::KeyValueCache: expected a count for each of the ", batch(), " rows, got ",
+                      counts.size());
+  for (size_t b = 0; b < counts.size(); ++b) {
+    require<ValueError>(counts[b] >= 0 && counts[b] <= most, "nn::KeyValueCache: expected counts in 0 .. ",
+                        most, ", got ", counts[b], " for row ", b);
+    require<ShapeError>(lengths_[b] + counts[b] <= capacity(), "nn::KeyValueCache: ", counts[b],
                         " more positions after ", lengths_[b], " do not fit the cache of ", capacity(),
                         " (row ", b, ")");
   }
-  return all;
 }
 
 void KeyValueCache::append(const Tensor& keys, const Tensor& values, std::span<const int64_t> given) {
   const std::vector<int64_t> counts = checked_counts(keys, values, given);
   const bool equal = !is_ragged() && std::equal(counts.begin() + 1, counts.end(), counts.begin());
-  const auto store = [&](int64_t row, int64_t rows, int64_t first, int64_t count) {
-    if (count == 0) return;
-    const auto into = [&](const Tensor& x) { return x.narrow(0, row, rows).narrow(2, first, count); };
-    const auto from = [&](const Tensor& x) { return x.narrow(0, row, rows).narrow(2, 0, count); };
-    into(keys_).copy_from(from(keys));
-    into(values_).copy_from(from(values));
-  };
   if (equal) {
-    store(0, batch(), lengths_[0], counts[0]);
+    store(keys, values, 0, batch(), lengths_[0], counts[0]);
   } else {
-    for (size_t b = 0; b < counts.size(); ++b) store(static_cast<int64_t>(b), 1, lengths_[b], counts[b]);
+    for (int64_t b = 0; b < batch(); ++b) {
+      const auto row = static_cast<size_t>(b);
+      store(keys.narrow(0, b, 1), values.narrow(0, b, 1), b, 1, lengths_[row], counts[row]);
+    }
   }
+  advance(counts);
+}
+
+/// Writes the first `count` of keys and values (rows, H, T, D) to positions `first` .. of rows `row` ..
+void KeyValueCache::store(const Tensor& keys, const Tensor& values, int64_t row, int64_t rows, int64_t first,
+                          int64_t count) {
+  if (count == 0) return;
+  keys_.narrow(0, row, rows).narrow(2, first, count).copy_from(keys.narrow(2, 0, count));
+  values_.narrow(0, row, rows).narrow(2, first, count).copy_from(values.narrow(2, 0, count));
+}
+
+/// After the keys and values of so many more positions have been stored.
+void KeyValueCache::advance(std::span<const int64_t> counts) {
   for (size_t b = 0; b < counts.size(); ++b) {
     lengths_[b] += counts[b];
     written_[b] = std::max(written_[b], lengths_[b]);
   }
-  if (!equal) fill_ends();
+  if (is_ragged()) fill_ends();
 }
 
 /// Rows end before the longest one: a product of a weight 0 with what follows there must be 0.
@@ -124,6 +138,44 @@ Variable KeyValueCache::attend(const Tensor& q, const Tensor& k, const Tensor& v
   options.enable_gqa = q.size(1) != heads();
   if (ragged) options.first_positions = std::move(first_positions);
   return scaled_dot_product_attention(q, keys(), values(), options);
+}
+
+Tensor KeyValueCache::attend_packed(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    AttentionOptions options, std::span<const int64_t> given) {
+  std::vector<int64_t> counts(given.begin(), given.end());
+  if (counts.empty()) counts.assign(lengths_.size(), 1);
+  check_counts(counts, capacity());
+  const int64_t all = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  require<ShapeError>(q.ndim() == 3 && k.ndim() == 3 && q.size(0) == all && k.size(0) == all,
+                      "nn::KeyValueCache: expected ", all, " positions of all rows, got queries ", q.shape(),
+                      " and keys ", k.shape());
+  // (rows, H, count, D) of (rows count, H, D).
+  const auto heads_of = [](const Tensor& x, int64_t rows, int64_t count) {
+    return x.view({rows, count, x.size(1), x.size(2)}).transpose(1, 2);
+  };
+  const bool equal = std::equal(counts.begin() + 1, counts.end(), counts.begin());
+  if (equal && !(is_ragged() && counts[0] > 1)) {
+    const int64_t count = counts[0];
+    const Variable out = attend(heads_of(q, batch(), count), heads_of(k, batch(), count),
+                                heads_of(v, batch(), count), std::move(options));
+    return out.value().transpose(1, 2).reshape(q.shape());
+  }
+  options.causal = true;
+  options.enable_gqa = q.size(1) != heads();
+  const Tensor out = Tensor::empty(q.shape(), q.dtype(), q.device());
+  int64_t first = 0;
+  for (int64_t b = 0; b < batch(); ++b) {
+    const int64_t count = counts[static_cast<size_t>(b)], before = lengths_[static_cast<size_t>(b)];
+    if (count == 0) continue;
+    const auto row_of = [&](const Tensor& x) { return heads_of(x.narrow(0, first, count), 1, count); };
+    store(row_of(k), row_of(v), b, 1, before, count);
+    const auto stored = [&](const Tensor& x) { return x.narrow(0, b, 1).narrow(2, 0, before + count); };
+    const Variable row = scaled_dot_product_attention(row_of(q), stored(keys_), stored(values_), options);
+    out.narrow(0, first, count).copy_from(row.value().transpose(1, 2).select(0, 0));
+    first += count;
+  }
+  advance(counts);
+  return out;
 }
 
 }  // namespace tessera::nn

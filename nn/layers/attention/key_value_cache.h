@@ -77,10 +77,18 @@ class KeyValueCache {
   /// Throws as `append`.
   Variable attend(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options = {},
                   std::span<const int64_t> counts = {});
+  /// The same of rows without padding: q (N, H_q, D), k and v (N, H, D) hold `counts[b]` positions of row b
+  /// after those of the rows before, or one of each row. Returns (N, H_q, D).
+  Tensor attend_packed(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options = {},
+                       std::span<const int64_t> counts = {});
 
  private:
   std::vector<int64_t> checked_counts(const Tensor& keys, const Tensor& values,
                                       std::span<const int64_t> counts) const;
+  void check_counts(std::span<const int64_t> counts, int64_t most) const;
+  void store(const Tensor& keys, const Tensor& values, int64_t row, int64_t rows, int64_t first,
+             int64_t count);
+  void advance(std::span<const int64_t> counts);
   void fill_ends();
 
   Tensor keys_, values_;          // (B, H, capacity, D)

@@ -11,8 +11,8 @@
 #include "tensor/cpu/transpose.h"
 
 /// The matrix products inside attention: one set for dtypes that are multiplied as they are, one for bf16.
-/// Each names `Element` (the type of operands and weights), `Sum` (the accumulator), `Right` (a second
-/// operand, packed once and used by many rows) and `TransposedLeft` (a first operand that is stored
+/// Each names `Element` (the type of operands), `Sum` (the accumulator), `Weight` (that of the weights after
+/// softmax), `Right` (a second operand, packed once and used by many rows) and `TransposedLeft` (a first operand that is stored
 /// transposed).
 namespace tessera::kernels::cpu {
 
@@ -48,6 +48,7 @@ template <class A>
 struct WideProducts {
   using Element = A;
   using Sum = A;
+  using Weight = A;
 
   static const AttentionRows<A, A>& rows() {
     if constexpr (std::is_same_v<A, float>)
@@ -108,6 +109,7 @@ struct WideProducts {
 struct Bf16Products {
   using Element = bfloat16;
   using Sum = float;
+  using Weight = bfloat16;
 
   static const AttentionRows<float, bfloat16>& rows() { return *TESSERA_PER_ISA(attention_rows_bf16)(); }
 

@@ -6,14 +6,12 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-// The fewest multiply-adds for which a second thread is worth its start.
-constexpr int64_t grain = 1 << 17;
 // The time of a tile beside its keys, in keys.
 constexpr int64_t tile_work = 16;
 
 }  // namespace
 
-int64_t attention_threads(int64_t pairs, int64_t width, int64_t most) {
+int64_t attention_threads(int64_t pairs, int64_t width, int64_t most, int64_t grain) {
   return std::clamp<int64_t>(2 * pairs * width / grain, 1, most);
 }
 
@@ -22,10 +20,11 @@ bool deals_evenly(int64_t count, int64_t threads) {
   return 10 * count >= 9 * threads * most;
 }
 
-QueryShares::QueryShares(const AttentionCall& call, const AttentionExtents& e, int64_t most_threads)
+QueryShares::QueryShares(const AttentionCall& call, const AttentionExtents& e, int64_t most_threads,
+                         int64_t grain)
     : queries_(e.queries), tiles_((e.queries + attention_tile - 1) / attention_tile) {
   const int64_t heads = e.batch * e.heads,
-                threads = attention_threads(heads * e.queries * e.keys, e.width, most_threads);
+                threads = attention_threads(heads * e.queries * e.keys, e.width, most_threads, grain);
   if (deals_evenly(heads, threads)) {
     for (int64_t i = 0; i <= threads; ++i) edges_.push_back(heads * i / threads * tiles_);
     return;

@@ -10,8 +10,11 @@
 /// forward, and blocks of keys in the backward. The bits of a result depend on none of this.
 namespace tessera::kernels::cpu {
 
+/// The fewest multiply-adds for which a second thread is worth its start.
+inline constexpr int64_t attention_grain = 1 << 17;
+
 /// The threads that `pairs` of a query and a key are worth, at most `most`.
-int64_t attention_threads(int64_t pairs, int64_t width, int64_t most);
+int64_t attention_threads(int64_t pairs, int64_t width, int64_t most, int64_t grain = attention_grain);
 
 /// Whether dealing out `count` equal parts leaves no thread with a tenth less than another.
 bool deals_evenly(int64_t count, int64_t threads);
@@ -19,7 +22,8 @@ bool deals_evenly(int64_t count, int64_t threads);
 /// The forward's shares: ranges of equal cost in the row of all tiles of queries of all heads.
 class QueryShares {
  public:
-  QueryShares(const AttentionCall& call, const AttentionExtents& e, int64_t most_threads);
+  QueryShares(const AttentionCall& call, const AttentionExtents& e, int64_t most_threads,
+              int64_t grain = attention_grain);
 
   int64_t count() const { return static_cast<int64_t>(edges_.size()) - 1; }
   /// Calls visit(head, first query, end query) for the parts of shares `begin` to `end`, in their order.

@@ -13,6 +13,7 @@
 #include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/gemm/gemm_packed.h"
 #include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/gemm/thin_product.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/cpu/matmul.h"
@@ -118,8 +119,34 @@ class ForwardWeight {
   int64_t in_, out_;
 };
 
+/// Of few rows: all of f(x), then a product that reads the weight once.
+void forward_thin(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Tensor& out) {
+  const Extents e(x, weight);
+  const UnaryBlock activation = blocks_of(f, f32).forward;
+  const Scratch<float> activated(e.rows * e.in);
+  parallel_for(e.rows * e.in, 4096, [&](int64_t begin, int64_t end) {
+    activation(x.data<float>() + begin, activated.get() + begin, end - begin);
+  });
+  gemm_thin(Gemm<float>{.m = e.rows,
+                        .n = e.out,
+                        .k = e.in,
+                        .a = activated.get(),
+                        .lda = e.in,
+                        .a_transposed = false,
+                        .b = weight.data<float>(),
+                        .ldb = e.in,
+                        .b_transposed = true,
+                        .c = out.data<float>(),
+                        .ldc = e.out,
+                        .accumulate = false},
+            bias.defined() ? bias.data<float>() : nullptr);
+}
+
 template <class T>
 void forward(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& out) {
+  if constexpr (std::is_same_v<T, float>)
+    if (is_thin_product(x, weight.transpose(0, 1), out)) return forward_thin(f, x, weight, bias, out);
   const Extents e(x, weight);
   const ActivationBlocks blocks = blocks_of(f, x.dtype());
   const ForwardWeight<T> w(weight, bias.defined() ? bias.data<T>() : nullptr, e);

@@ -1,11 +1,13 @@
 // Attention's forward, eight queries at a time: their products with all visible keys, softmax while the rows
 // are in the cache, and the product with v. Keys before the first and after the last that one of the eight
-// sees are left out. A head's keys and values are packed once for all heads of q that share it. Threads share
-// the heads, or, where there are few, the tiles of queries; a tile's bits depend on neither.
+// sees are left out. A head's keys and values are packed once for all heads of q that share it; for a few
+// queries, as in decoding, they are read in place. Threads share the heads, or, where there are few, the
+// tiles of queries; a tile's bits depend on neither.
 
 #include "tensor/cpu/layers/attention.h"
 
 #include "tensor/cpu/attention/attention_extents.h"
+#include "tensor/cpu/attention/attention_in_place.h"
 #include "tensor/cpu/attention/attention_products.h"
 #include "tensor/cpu/attention/attention_shares.h"
 #include "tensor/threads/parallel.h"
@@ -19,6 +21,7 @@ class HeadForward {
  public:
   using Element = typename Products::Element;
   using Sum = typename Products::Sum;
+  using Weight = typename Products::Weight;
 
   HeadForward(const AttentionCall& call, const AttentionExtents& e)
       : call_(call),
@@ -48,9 +51,9 @@ class HeadForward {
     values_.pack(v.data, v.stride, false, e_.keys, e_.width);
   }
 
-  static constexpr bool in_place = std::is_same_v<Element, Sum>;
+  static constexpr bool in_place = std::is_same_v<Weight, Sum>;
 
-  Element* weights() const {
+  Weight* weights() const {
     if constexpr (in_place)
       return s_.get();
     else
@@ -94,14 +97,20 @@ class HeadForward {
   int64_t leading_, packed_ = -1;
   typename Products::Right keys_, values_;
   Scratch<Sum> s_;
-  Scratch<Element> p_;
+  Scratch<Weight> p_;
   Scratch<Sum> factors_;
 };
 
+/// Whether packing keys and values does not pay.
+bool has_few_queries(int64_t queries, double dropout) {
+  return queries <= attention_tile && dropout == 0;
+}
+
+/// A second thread is worth its start from `grain` multiply-adds on.
 template <class Products>
-void forward(const AttentionCall& call) {
+void forward(const AttentionCall& call, int64_t grain = attention_grain) {
   const AttentionExtents e(call);
-  const QueryShares shares(call, e, num_threads());
+  const QueryShares shares(call, e, num_threads(), grain);
   parallel_for(shares.count(), 1, [&](int64_t begin, int64_t end) {
     HeadForward<Products> head(call, e);
     shares.for_each(begin, end, [&](int64_t i, int64_t first, int64_t last) {
@@ -131,7 +140,15 @@ bool attention_takes_bf16() {
   return multiplies_bf16_pairs();
 }
 
+bool attention_takes_bf16(int64_t queries, double dropout) {
+  return attention_takes_bf16() || has_few_queries(queries, dropout);
+}
+
 void attention(const AttentionCall& call) {
+  constexpr int64_t grain = 1 << 15;
+  if (call.q.dtype() != f64 && has_few_queries(call.q.size(2), call.dropout))
+    return call.q.dtype() == bf16 ? forward<InPlaceProducts<bfloat16>>(call, grain)
+                                  : forward<InPlaceProducts<float>>(call, grain);
   switch (call.q.dtype()) {
     case f64:
       return forward<WideProducts<double>>(call);

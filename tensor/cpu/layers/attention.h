@@ -6,8 +6,12 @@ namespace tessera::kernels::cpu {
 
 using ops::AttentionCall;
 
-/// Whether the kernels multiply bf16 operands directly; otherwise the caller widens them to f32, as f16.
+/// Whether the kernels multiply bf16 operands directly, or those of the forward with so many queries do;
+/// otherwise the caller widens them to f32, as f16.
+/// @{
 bool attention_takes_bf16();
+bool attention_takes_bf16(int64_t queries, double dropout);
+/// @}
 
 void attention(const AttentionCall& call);
 void attention_backward(const AttentionCall& call, const Tensor& dout, const Tensor& dq, const Tensor& dk,

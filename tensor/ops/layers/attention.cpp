@@ -65,16 +65,16 @@ bool is_half(DType dtype) {
   return dtype == bf16 || dtype == f16;
 }
 
-/// Whether operands of x's dtype are converted to f32 for the kernels of x's device. CUDA's take every
-/// floating dtype.
-bool converts_to_f32(const Tensor& x) {
+/// Whether operands of x's dtype are converted to f32 for the kernels of x's device, of which those for bf16
+/// are there or not. CUDA's take every floating dtype.
+bool converts_to_f32(const Tensor& x, bool takes_bf16) {
   if (!is_half(x.dtype()) || x.device().is_cuda()) return false;
-  return !(x.dtype() == bf16 && kernels::cpu::attention_takes_bf16());
+  return !(x.dtype() == bf16 && takes_bf16);
 }
 
 /// The operand as the kernels take it: with a last stride of 1.
-Tensor prepared(const Tensor& x) {
-  const Tensor wide = converts_to_f32(x) ? cast(x, f32) : x;
+Tensor prepared(const Tensor& x, bool converts) {
+  const Tensor wide = converts ? cast(x, f32) : x;
   return wide.strides()[3] == 1 || wide.size(3) == 1 ? wide : wide.contiguous();
 }
 
@@ -91,13 +91,13 @@ Tensor prepared_mask(const Tensor& mask, const Tensor& q, const Tensor& k) {
 }
 
 AttentionCall make_call(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& result,
-                        const AttentionOptions& o, const Tensor& mask) {
+                        const AttentionOptions& o, const Tensor& mask, bool converts) {
   const double width = static_cast<double>(std::max<int64_t>(q.size(3), 1));
   const RandomContext& random = random_context();
   if (o.dropout > 0) resolve_samples("attention", samples_along(0), q.shape(), std::ssize(random.samples));
-  return {.q = prepared(q),
-          .k = prepared(k),
-          .v = prepared(v),
+  return {.q = prepared(q, converts),
+          .k = prepared(k, converts),
+          .v = prepared(v, converts),
           .out = result.out,
           .log_sum_exp = result.log_sum_exp,
           .mask = prepared_mask(mask, q, k),
@@ -163,15 +163,17 @@ Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
   const Device device = common_device("attention", {&q, &k, &v});
   check(q, k, v, options);
   const DType type = q.dtype() == f64 ? f64 : f32;
-  Attention result{heads_inside(q, converts_to_f32(q) ? f32 : q.dtype(), device),
+  const bool converts =
+      converts_to_f32(q, kernels::cpu::attention_takes_bf16(q.size(2), options.dropout));
+  Attention result{heads_inside(q, converts ? f32 : q.dtype(), device),
                    Tensor::empty({2, q.size(0), q.size(1), q.size(2)}, type, device)};
   const int64_t flops = 4 * q.size(3) * visible_pairs(q, k, options);
   if (q.numel() > 0) {
-    const AttentionCall call = make_call(q, k, v, result, options, mask);
+    const AttentionCall call = make_call(q, k, v, result, options, mask, converts);
     count_flops(flops);
     forward_kernel(device, call);
   }
-  if (converts_to_f32(q)) {
+  if (converts) {
     const Tensor narrow = heads_inside(q, q.dtype(), device);
     if (!device.is_meta()) narrow.copy_from(cast(result.out, q.dtype()));
     result.out = narrow;
@@ -190,11 +192,12 @@ void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const
     for (const Tensor* gradient : {&dq, &dk, &dv}) gradient->zero();
     return;
   }
-  const Attention wide{prepared(forward.out), forward.log_sum_exp};
-  const AttentionCall call = make_call(q, k, v, wide, options, mask);
-  const Tensor prepared_dout = prepared(dout);
+  const bool converts = converts_to_f32(q, kernels::cpu::attention_takes_bf16());
+  const Attention wide{prepared(forward.out, converts), forward.log_sum_exp};
+  const AttentionCall call = make_call(q, k, v, wide, options, mask, converts);
+  const Tensor prepared_dout = prepared(dout, converts);
   count_flops(flops);
-  if (!converts_to_f32(q)) return backward_kernel(device, call, prepared_dout, dq, dk, dv);
+  if (!converts) return backward_kernel(device, call, prepared_dout, dq, dk, dv);
   const Tensor wq = Tensor::empty(q.shape(), f32, device), wk = Tensor::empty(k.shape(), f32, device),
                wv = Tensor::empty(v.shape(), f32, device);
   backward_kernel(device, call, prepared_dout, wq, wk, wv);

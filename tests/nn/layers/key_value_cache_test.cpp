@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <numeric>
 
 #include "autograd/grad_mode.h"
 #include "nn/layers/attention/multihead_attention.h"
@@ -152,4 +153,40 @@ TEST_CASE("multi-head attention: cached decoding is for inference, and for keys 
   nn::MultiheadAttention extra({.embed_dim = 8, .num_heads = 2, .add_zero_attn = true});
   nn::materialize(extra, cpu(), 3);
   CHECK_THROWS_AS(extra.forward_cached(x, cache), ConfigError);
+}
+
+TEST_CASE("key/value cache: packed rows give what padded rows give") {
+  const NoGrad no_grad;
+  nn::KeyValueCache padded = cache_of(3, 9), packed = cache_of(3, 9);
+  const auto rows_of = [](const Tensor& x, const std::vector<int64_t>& counts) {  // (N, H, D) of (B, H, T, D)
+    const int64_t all = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    const Tensor out = Tensor::empty({all, x.size(1), x.size(3)}, f64);
+    int64_t first = 0;
+    for (int64_t b = 0; b < x.size(0); ++b) {
+      const int64_t count = counts[static_cast<size_t>(b)];
+      if (count > 0)
+        out.narrow(0, first, count).copy_from(x.select(0, b).narrow(1, 0, count).transpose(0, 1));
+      first += count;
+    }
+    return out;
+  };
+  uint64_t seed = 1;
+  const std::vector<std::vector<int64_t>> steps{{3, 1, 2}, {1, 1, 1}, {0, 4, 1}, {2, 2, 2}, {1, 0, 0}};
+  for (const std::vector<int64_t>& counts : steps) {
+    const Tensor q = random_tensor({3, 4, 4, 3}, f64, seed++), k = heads(3, 4, seed++), v = heads(3, 4, seed++);
+    const Tensor expected = padded.attend(q, k, v, {}, counts).value();
+    const bool ones = counts == std::vector<int64_t>{1, 1, 1};
+    const Tensor found =
+        packed.attend_packed(rows_of(q, counts), rows_of(k, counts), rows_of(v, counts), {},
+                             ones ? std::span<const int64_t>() : std::span<const int64_t>(counts));
+    CHECK(largest_difference(found, rows_of(expected, counts)) <= bound);
+    CHECK(packed.lengths() == padded.lengths());
+  }
+  CHECK_THROWS_AS(packed.attend_packed(heads(1, 4, 1).select(0, 0), heads(1, 3, 1).select(0, 0),
+                                       heads(1, 3, 1).select(0, 0), {}, std::vector<int64_t>{3, 0, 0}),
+                  ShapeError);
+  CHECK_THROWS_AS(packed.attend_packed(Tensor::zeros({5, 2, 3}, f64), Tensor::zeros({5, 2, 3}, f64),
+                                       Tensor::zeros({5, 2, 3}, f64), {}, std::vector<int64_t>{5, 0, 0}),
+                  ShapeError);
+  CHECK(packed.lengths() == padded.lengths());
 }

@@ -1,0 +1,60 @@
+#pragma once  // internal
+
+#include "tensor/cpu/attention/attention_products.h"
+#include "tensor/cpu/gemm/thin_product.h"
+#include "tensor/cpu/loops/convert.h"
+
+namespace tessera::kernels::cpu {
+
+/// The products of a few queries, as decoding has them: keys and values are read once, where they are.
+/// Packing them would take several times as long. T is f32 or bf16; weights stay f32.
+template <class T>
+struct InPlaceProducts {
+  using Element = T;
+  using Sum = float;
+  using Weight = float;
+
+  static const AttentionRows<float, float>& rows() { return *TESSERA_PER_ISA(attention_rows_f32)(); }
+
+  /// b (k, n): the keys (n, k) when `transposed`, or else the values.
+  class Right {
+   public:
+    Right(int64_t, int64_t) {}
+    void pack(const T* from, int64_t leading, bool transposed, int64_t, int64_t) {
+      data_ = from;
+      leading_ = leading;
+      transposed_ = transposed;
+    }
+    bool is_transposed() const { return transposed_; }
+    const T* at(const ProductStart& start) const {
+      return data_ + (transposed_ ? start.column : start.row) * leading_;
+    }
+    int64_t leading() const { return leading_; }
+
+   private:
+    const T* data_ = nullptr;
+    int64_t leading_ = 0;
+    bool transposed_ = false;
+  };
+
+  /// c (m, n) = a (m, k) b from `start` on, a's rows `row` apart.
+  template <class A, class C>
+  static void multiply(int64_t m, int64_t n, int64_t k, const A* a, int64_t row, const Right& b, C* c,
+                       int64_t leading, bool, ProductStart start) {
+    if (b.is_transposed()) {
+      if constexpr (std::is_same_v<A, T> && std::is_same_v<C, float>) {
+        const Scratch<float> arranged(m * thin_stride(k));
+        arrange_thin(a, row, m, k, arranged.get());
+        thin_product(ThinProduct<T>{m, n, k, arranged.get(), b.at(start), b.leading(), c, leading});
+      }
+    } else if constexpr (std::is_same_v<A, float> && std::is_same_v<C, float>) {
+      thin_row_product(ThinRowProduct<T>{m, n, k, a, row, b.at(start), b.leading(), c, leading});
+    } else if constexpr (std::is_same_v<A, float>) {
+      const Scratch<float> sums(m * n);
+      thin_row_product(ThinRowProduct<T>{m, n, k, a, row, b.at(start), b.leading(), sums.get(), n});
+      for (int64_t i = 0; i < m; ++i) narrow_contiguous(sums.get() + i * n, n, c + i * leading);
+    }
+  }
+};
+
+}  // namespace tessera::kernels::cpu

@@ -1,0 +1,181 @@
+// Generates text with a GPT of random weights and prints its speed: the counterpart of peer_generate.py. A turn
+// decodes `--tokens` ids of every row after a prompt that was computed before the clock starts. For each line
+// on the standard input it takes one turn and prints a JSON object, so that run_generate.py can alternate
+// short turns of both sides.
+//
+//     echo | build/release/bin/bench/bench_generate --preset gpt2 --dtype bf16 --batch 8
+
+#include <json/json.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <chrono>
+#include <iostream>
+#include <numeric>
+#include <optional>
+
+#include "autograd/grad_mode.h"
+#include "models/presets.h"
+#include "models/sampling.h"
+#include "nn/materialize.h"
+#include "tensor/profile/op_table.h"
+#include "tensor/threads/parallel.h"
+
+namespace {
+
+using namespace tessera;
+
+struct Options {
+  std::string preset = "width-768", dtype = "fp32";
+  int64_t vocabulary = 0, batch = 1, prompt = 32, tokens = 16;
+  int threads = 2;
+  double temperature = 0.8;
+  bool profile = false;
+};
+
+void parse(CLI::App& app, Options& o, int argc, char** argv) {
+  app.add_option("--preset", o.preset, "the model")->capture_default_str();
+  app.add_option("--vocabulary", o.vocabulary, "token ids; by default 50257 for gpt2, else 65");
+  app.add_option("--dtype", o.dtype, "fp32 or bf16")->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--batch", o.batch, "rows")->capture_default_str();
+  app.add_option("--prompt", o.prompt, "ids of each row's prompt")->capture_default_str();
+  app.add_option("--tokens", o.tokens, "ids that a turn draws for each row")->capture_default_str();
+  app.add_option("--temperature", o.temperature, "0: the likeliest id")->capture_default_str();
+  app.add_option("--threads", o.threads, "of the kernels")->capture_default_str();
+  app.add_flag("--profile", o.profile, "print the time in each kernel of a further turn");
+  app.parse(argc, argv);
+}
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Reads what a step of decoding has to read of memory, and does nothing else with it.
+class Reader {
+ public:
+  /// The parameters that a step of decoding reads: all of the table of tokens as the head alone, and a row of
+  /// the positions, which does not count.
+  explicit Reader(models::Gpt& gpt) {
+    for (const auto& [name, parameter] : gpt.named_parameters()) {
+      if (name == "wpe.weight" || (gpt.head && name == "wte.weight")) continue;
+      const Tensor& x = parameter.value();
+      const auto* const from = static_cast<const uint64_t*>(x.raw_data());
+      const int64_t words = x.numel() * size_of(x.dtype()) / 8;
+      for (int64_t i = 0; i < words; i += step) ranges_.push_back({from + i, std::min(step, words - i)});
+      bytes_ += words * 8;
+    }
+  }
+  int64_t bytes() const { return bytes_; }
+
+  /// The seconds that reading all of it takes, in all threads.
+  double read() {
+    const double began = seconds();
+    parallel_for(std::ssize(ranges_), 1, [&](int64_t begin, int64_t end) {
+      uint64_t sums[32] = {};
+      for (int64_t r = begin; r < end; ++r) {
+        const auto& [from, words] = ranges_[static_cast<size_t>(r)];
+        for (int64_t i = 0; i + 32 <= words; i += 32)
+          for (int64_t j = 0; j < 32; ++j) sums[j] += from[i + j];
+      }
+      sum_ += std::accumulate(std::begin(sums), std::end(sums), uint64_t{0});
+    });
+    return seconds() - began;
+  }
+
+ private:
+  static constexpr int64_t step = 1 << 15;
+  std::vector<std::pair<const uint64_t*, int64_t>> ranges_;
+  int64_t bytes_ = 0;
+  std::atomic<uint64_t> sum_{0};
+};
+
+class Turns {
+ public:
+  explicit Turns(const Options& o) : o_(o), gpt_(model_options(o)) {
+    nn::materialize(gpt_, cpu(), 1);
+    if (o.dtype == "bf16") gpt_.to(bf16);
+    gpt_.eval();
+    reader_.emplace(gpt_);
+    cache_ = gpt_.make_cache(o.batch);
+    std::vector<int64_t> prompt(static_cast<size_t>(o.batch * o.prompt));
+    for (size_t i = 0; i < prompt.size(); ++i)
+      prompt[i] = static_cast<int64_t>(i) * 7919 % 1000003 % gpt_.o.vocabulary;
+    const double began = seconds();
+    gpt_.next_logits(Tensor::from(prompt, {std::ssize(prompt)}), cache_,
+                     std::vector<int64_t>(static_cast<size_t>(o.batch), o.prompt));
+    prompt_seconds_ = seconds() - began;
+  }
+
+  Json::Value turn() {
+    cache_.truncate(o_.prompt);
+    std::vector<int64_t> rows(static_cast<size_t>(o_.batch)), ids(rows.size(), 1);
+    std::iota(rows.begin(), rows.end(), 0);
+    const models::SamplingOptions sampling{.temperature = o_.temperature};
+    const double began = seconds();
+    for (int64_t i = 0; i < o_.tokens; ++i) {
+      const Variable logits = gpt_.next_logits(Tensor::from(ids, {o_.batch}), cache_);
+      ids = models::draw(logits.value(), sampling, i, rows);
+    }
+    const double took = seconds() - began, read = reader_->read();
+    const auto steps = static_cast<double>(o_.tokens), bytes = static_cast<double>(reader_->bytes());
+    Json::Value result;
+    result["program"] = "bench_generate";
+    result["tokens_per_second"] = static_cast<double>(o_.batch) * steps / took;
+    result["step_ms"] = 1e3 * took / steps;
+    result["prompt_tokens_per_second"] = static_cast<double>(o_.batch * o_.prompt) / prompt_seconds_;
+    result["weight_bytes"] = Json::Int64(reader_->bytes());
+    result["weights_gb_per_second"] = bytes * steps / took / 1e9;
+    result["read_gb_per_second"] = bytes / read / 1e9;
+    result["share_of_read_rate"] = read * steps / took;
+    return result;
+  }
+
+  void profile() {
+    Profiler profiler;
+    {
+      const ProfilerScope recording(profiler);
+      turn();
+    }
+    std::cerr << to_string(top_ops(profiler));
+  }
+
+ private:
+  static models::GptOptions model_options(const Options& o) {
+    const int64_t vocabulary = o.vocabulary > 0 ? o.vocabulary : o.preset == "gpt2" ? 50257 : 65;
+    models::GptOptions options = models::preset(o.preset, vocabulary).model;
+    options.vocabulary = vocabulary;
+    options.dropout = 0;
+    return options;
+  }
+
+  const Options& o_;
+  models::Gpt gpt_;
+  std::optional<Reader> reader_;
+  models::GptCache cache_;
+  double prompt_seconds_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Speed of generating text, as a JSON object for each line of the standard input",
+               "bench_generate");
+  try {
+    Options options;
+    parse(app, options, argc, argv);
+    set_num_threads(options.threads);
+    const NoGrad no_grad;
+    Turns turns(options);
+    turns.turn();  // the first one allocates
+    if (options.profile) turns.profile();
+    Json::StreamWriterBuilder builder;
+    builder["indentation"] = "";
+    for (std::string line; std::getline(std::cin, line);)
+      std::cout << Json::writeString(builder, turns.turn()) << std::endl;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  } catch (const Error& error) {
+    std::cerr << "bench_generate: " << error.what() << "\n";
+    return 2;
+  }
+}
