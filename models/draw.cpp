@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "models/sampling.h"
 #include "tensor/error.h"
@@ -29,13 +30,16 @@ class Ranking {
   /// `weights[i]` is exp((scores[i] - largest) / temperature).
   Ranking(std::span<const double> scores, std::span<const double> weights, double largest, double temperature)
       : scores_(scores), weights_(weights), bucket_of_(scores.size()) {
+    const double factor = std::min(buckets_per_unit / temperature, std::numeric_limits<double>::max());
+    const double last = buckets - 1;
     for (size_t i = 0; i < scores.size(); ++i) {
-      const double distance = (largest - scores[i]) / temperature * buckets_per_unit;
-      // Also where it is not a number.
-      const int bucket = distance < buckets - 1 ? static_cast<int>(distance) : buckets - 1;
-      bucket_of_[i] = static_cast<uint16_t>(bucket);
-      ++counts_[bucket];
-      masses_[bucket] += weights[i];
+      const double distance = (largest - scores[i]) * factor;
+      // The last one, also where it is not a number.
+      bucket_of_[i] = static_cast<int>(distance < last ? distance : last);
+    }
+    for (size_t i = 0; i < scores.size(); ++i) {
+      ++counts_[bucket_of_[i]];
+      masses_[bucket_of_[i]] += weights[i];
     }
   }
 
@@ -100,8 +104,8 @@ class Ranking {
   }
 
   std::span<const double> scores_, weights_;
-  std::vector<uint16_t> bucket_of_;
-  int64_t counts_[buckets] = {};
+  std::vector<int> bucket_of_;
+  int counts_[buckets] = {};
   double masses_[buckets] = {};
   int64_t ordered_bucket_ = -1;
   std::vector<int64_t> ids_;  ///< of `ordered_bucket_`, in order
@@ -124,7 +128,8 @@ int64_t draw_row(std::span<const double> scores, std::span<const double> weights
 
 std::vector<int64_t> draw(const Tensor& logits, const SamplingOptions& options, int64_t position,
                           std::span<const int64_t> rows) {
-  const Tensor scores = ops::cast(logits.to(cpu()), f64).contiguous(), largest = ops::max(scores, {-1}, true);
+  const Tensor given = logits.to(cpu()).contiguous(), scores = ops::cast(given, f64),
+               largest = ops::cast(ops::max(given, {-1}, true), f64);
   const int64_t count = scores.size(0), width = scores.size(1);
   for (int64_t i = 0; i < count; ++i)
     require<ValueError>(std::isfinite(largest.data<double>()[i]), "sampling: the largest logit is ",

@@ -4,11 +4,14 @@
 #include <cmath>
 #include <numeric>
 
+#include "autograd/autocast/autocast.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/indexing/indexing.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
 #include "tensor/ops/creation/creation.h"
+#include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/layers/transformer_step.h"
 
 namespace tessera::models {
 
@@ -39,6 +42,38 @@ Variable Block::forward_cached(const Variable& x, nn::KeyValueCache& cache,
     return h + mlp(ln_2(h));
   };
   return call(body, x);
+}
+
+ops::TransformerStepWeights Block::step_weights() const {
+  const auto bias_of = [](const auto& layer) { return layer.bias ? layer.bias->value() : Tensor(); };
+  return {.norm_1 = ln_1.weight.value(),
+          .norm_1_bias = bias_of(ln_1),
+          .qkv = attn.c_attn.weight.value(),
+          .qkv_bias = bias_of(attn.c_attn),
+          .projection = attn.c_proj.weight.value(),
+          .projection_bias = bias_of(attn.c_proj),
+          .norm_2 = ln_2.weight.value(),
+          .norm_2_bias = bias_of(ln_2),
+          .widening = mlp.fc.weight.value(),
+          .widening_bias = bias_of(mlp.fc),
+          .narrowing = mlp.proj.weight.value(),
+          .narrowing_bias = bias_of(mlp.proj),
+          .epsilon = ln_1.o.epsilon,
+          .activation = Activation::gelu};
+}
+
+bool Block::takes_step() const {
+  const nn::Module* const modules[] = {this,  &ln_1, &attn,   &attn.c_attn, &attn.c_proj,
+                                       &ln_2, &mlp,  &mlp.fc, &mlp.proj,    &mlp.drop};
+  for (const nn::Module* module : modules)
+    if (module->has_hooks()) return false;
+  return !(is_training() && o.dropout > 0) && ops::takes_transformer_step(step_weights());
+}
+
+void Block::step(const Tensor& x, nn::KeyValueCache& cache) const {
+  cache.append_by([&](const Tensor& keys, const Tensor& values) {
+    ops::transformer_step(x, step_weights(), keys, values, cache.lengths());
+  });
 }
 
 namespace {
@@ -156,12 +191,25 @@ void Gpt::check_cache(const GptCache& cache, std::span<const int64_t> counts) co
                       " rows of the cache, got ", counts.size());
 }
 
+/// x (N, C) through all blocks: by their steps where all take them and there is one position of each row.
+Variable Gpt::run_blocks(const Variable& x, GptCache& cache, std::span<const int64_t> counts) const {
+  bool steps = counts.empty() && !is_autocast_enabled() && cache.blocks.front().dtype() == x.dtype();
+  for (size_t i = 0; i < blocks.size() && steps; ++i) steps = blocks[i].takes_step();
+  if (!steps) {
+    Variable y = x;
+    for (size_t i = 0; i < blocks.size(); ++i) y = blocks[i].forward_cached(y, cache.blocks[i], counts);
+    return y;
+  }
+  const Tensor y = x.dtype() == f32 ? x.value().clone() : ops::cast(x.value(), f32);
+  for (size_t i = 0; i < blocks.size(); ++i) blocks[i].step(y, cache.blocks[i]);
+  return Variable(ops::cast(y, x.dtype()));
+}
+
 Variable Gpt::next_logits(const Tensor& ids, GptCache& cache, std::span<const int64_t> counts) const {
   return call([&] {
     NoGrad no_grad;
     check_cache(cache, counts);
-    Variable x = embed_packed(ids, cache.blocks.front(), counts);
-    for (size_t i = 0; i < blocks.size(); ++i) x = blocks[i].forward_cached(x, cache.blocks[i], counts);
+    Variable x = run_blocks(embed_packed(ids, cache.blocks.front(), counts), cache, counts);
     if (!counts.empty()) {
       std::vector<int64_t> last(counts.size());
       std::partial_sum(counts.begin(), counts.end(), last.begin());

@@ -9,6 +9,7 @@
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
 #include "nn/layers/normalization.h"
+#include "tensor/arguments/transformer_step.h"
 
 /// GPT-2's architecture and initial values (weights normal(0.02), biases 0), as nanoGPT trains it. Legend: B
 /// batch, T time, C width, V vocabulary.
@@ -96,6 +97,15 @@ struct Block : nn::Layer<Block, BlockOptions> {
   /// keys and values are appended. Throws as nn::CausalSelfAttention with a cache.
   Variable forward_cached(const Variable& x, nn::KeyValueCache& cache,
                           std::span<const int64_t> counts = {}) const;
+
+  /// Whether `step` computes what the block's calls would: no hooks, no dropout, weights that its kernel takes.
+  bool takes_step() const;
+  /// Cached decoding of one position of each row by one kernel: x (B, C) f32 becomes the result. Gradients are
+  /// not recorded. Throws as `ops::transformer_step`.
+  void step(const Tensor& x, nn::KeyValueCache& cache) const;
+
+ private:
+  ops::TransformerStepWeights step_weights() const;
 };
 
 /// For cached decoding: a key/value cache per block. All have the same lengths.
@@ -171,6 +181,7 @@ struct Gpt : nn::Layer<Gpt, GptOptions> {
   Variable embed_packed(const Tensor& ids, const nn::KeyValueCache& cache,
                         std::span<const int64_t> counts) const;
   void check_cache(const GptCache& cache, std::span<const int64_t> counts) const;
+  Variable run_blocks(const Variable& x, GptCache& cache, std::span<const int64_t> counts) const;
   Variable features(const Tensor& ids) const;
   Variable logits(const Variable& features) const;
   const nn::Module* head_module() const;

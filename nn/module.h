@@ -268,6 +268,10 @@ class Module {
   /// Whether its calls are segments that backward runs again.
   bool is_checkpointed() const;
 
+  /// Whether a hook was registered, or the module checkpointed, or given a parameter that is computed, at any
+  /// time: its calls then do more than its own code says.
+  bool has_hooks() const { return static_cast<bool>(hooks_); }
+
  protected:
   /// Declares a parameter: a meta leaf with a recorded initialiser. Throws ConfigError when the name is
   /// taken.
@@ -347,10 +351,6 @@ class Module {
   [[noreturn]] void fail_for_changed_argument() const;
 
   struct Hooks;
-  /// Whether a hook was registered, or the module checkpointed, at any time; if not, there must be no
-  /// HookedCall.
-  bool has_hooks() const { return static_cast<bool>(hooks_); }
-
   class HookedBackward;
   /// A call that runs hooks: ended by an exception, it calls the failure hooks.
   class HookedCall {

@@ -38,6 +38,8 @@ class KeyValueCache {
   int64_t capacity() const { return keys_.size(2); }
   int64_t width() const { return keys_.size(3); }
   /// @}
+  /// Of keys and values.
+  DType dtype() const { return keys_.dtype(); }
   /// The positions stored in each row.
   const std::vector<int64_t>& lengths() const { return lengths_; }
   /// Those of the longest row.
@@ -49,6 +51,17 @@ class KeyValueCache {
   Tensor keys() const { return keys_.narrow(2, 0, length()); }
   Tensor values() const { return values_.narrow(2, 0, length()); }
   /// @}
+
+  /// For a kernel that writes the position after the last one of each row by itself: calls write(keys, values)
+  /// with the memory of both, (B, H, capacity, D), and counts a position more. Throws ShapeError where a row
+  /// is full.
+  template <class Write>
+  void append_by(const Write& write) {
+    const std::vector<int64_t> ones(lengths_.size(), 1);
+    check_counts(ones, 1);
+    write(keys_, values_);
+    advance(ones);
+  }
 
   /// Appends keys and values (B, H, T, D): all T positions of each row, or the first `counts[b]` of row b,
   /// which leaves the rows ragged. Throws ShapeError, and stores nothing, for other shapes and where a row

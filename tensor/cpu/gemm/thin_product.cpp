@@ -10,18 +10,11 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-/// Elements of b that are worth a second thread: 128 KiB of f32.
-constexpr int64_t grain = 1 << 15;
-/// Columns of c that are finished at a time, while their sums are in the first-level cache.
-constexpr int64_t columns_at_once = 96;
-/// Ranges of columns begin at a multiple of the kernel's.
-constexpr int64_t column_step = 12;
-
 /// sums (m, columns) plus bias and c, rounded once, to c.
 template <class T, class C>
 void finish(const Gemm<T, C>& block, const T* bias, float* sums) {
-  float row[columns_at_once];
-  for (int64_t i = 0; i < block.m; ++i, sums += columns_at_once) {
+  float row[thin_columns_at_once];
+  for (int64_t i = 0; i < block.m; ++i, sums += thin_columns_at_once) {
     C* const to = block.c + i * block.ldc;
     if (bias) {
       widen_contiguous(bias, block.n, row);
@@ -47,22 +40,8 @@ template <class T, class C>
 void gemm_thin(const Gemm<T, C>& gemm, const T* bias) {
   const Scratch<float> a(gemm.m * thin_stride(gemm.k));
   arrange_thin(gemm.a, gemm.lda, gemm.m, gemm.k, a.get());
-  const int64_t steps = (gemm.n + column_step - 1) / column_step;
-  parallel_for(steps, std::max<int64_t>(1, grain / (gemm.k * column_step)), [&](int64_t begin, int64_t end) {
-    const int64_t last = std::min(end * column_step, gemm.n);
-    float sums[thin_rows * columns_at_once];
-    for (int64_t j = begin * column_step; j < last; j += columns_at_once) {
-      const Gemm<T, C> block = gemm.tile(0, gemm.m, j, std::min(columns_at_once, last - j));
-      thin_product(ThinProduct<T>{.m = block.m,
-                                  .n = block.n,
-                                  .k = block.k,
-                                  .a = a.get(),
-                                  .b = block.b,
-                                  .ldb = block.ldb,
-                                  .c = sums,
-                                  .ldc = columns_at_once});
-      finish(block, bias ? bias + j : nullptr, sums);
-    }
+  thin_columns(gemm.m, gemm.n, gemm.k, a.get(), gemm.b, gemm.ldb, [&](int64_t j, int64_t columns, float* sums) {
+    finish(gemm.tile(0, gemm.m, j, columns), bias ? bias + j : nullptr, sums);
   });
 }
 

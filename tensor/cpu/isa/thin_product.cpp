@@ -213,6 +213,19 @@ void arrange_thin_f32(const float* from, int64_t leading, int64_t m, int64_t k, 
 void arrange_thin_bf16(const bfloat16* from, int64_t leading, int64_t m, int64_t k, float* to) {
   arrange(from, leading, m, k, to);
 }
+void arrange_thin_wide_bf16(const float* from, int64_t leading, int64_t m, int64_t k, float* to) {
+  const int64_t stride = thin_stride(k), whole = k / (2 * lanes) * (2 * lanes);
+  for (int64_t i = 0; i < m; ++i, from += leading, to += stride) {
+    for (int64_t p = 0; p < whole; p += 2 * lanes)
+      for (int j = 0; j < lanes; ++j) {
+        to[p + j] = from[p + 2 * j];
+        to[p + lanes + j] = from[p + 2 * j + 1];
+      }
+    if (whole == k) continue;
+    for (int64_t p = whole; p < whole + 2 * lanes; ++p) to[p] = 0;
+    for (int64_t p = whole; p < k; ++p) to[whole + (p - whole) % 2 * lanes + (p - whole) / 2] = from[p];
+  }
+}
 void thin_product_f32(const ThinProduct<float>& g) {
   product(g);
 }

@@ -1,0 +1,72 @@
+#include "tensor/ops/layers/transformer_step.h"
+
+#include "tensor/cpu/layers/transformer_step.h"
+#include "tensor/ops/kernel.h"
+#include "tensor/profile/cost.h"
+
+namespace tessera::ops {
+namespace {
+
+constexpr const char* op = "transformer_step";
+
+constexpr Kernel<void(const Tensor&, const TransformerStepWeights&, const Tensor&, const Tensor&,
+                      std::span<const int64_t>)>
+    kernel{op, &kernels::cpu::transformer_step, nullptr};
+
+bool has_shape(const Tensor& x, const Shape& shape) {
+  return x.defined() && x.shape() == shape;
+}
+
+void check_shapes(const Tensor& x, const TransformerStepWeights& w, const Tensor& keys, const Tensor& values,
+                  std::span<const int64_t> lengths) {
+  require<ShapeError>(x.ndim() == 2 && keys.ndim() == 4 && keys.shape() == values.shape() &&
+                          keys.size(0) == x.size(0) && keys.size(1) * keys.size(3) == x.size(1) &&
+                          std::ssize(lengths) == x.size(0),
+                      op, ": expected x (R, C), keys and values (R, H, capacity, C / H) and R lengths, got ",
+                      x.shape(), ", ", keys.shape(), ", ", values.shape(), " and ", lengths.size());
+  const int64_t width = x.size(1), wide = w.widening.defined() && w.widening.ndim() == 2 ? w.widening.size(0) : 0;
+  const auto fits = [](const Tensor& weight, const Tensor& bias, const Shape& shape) {
+    return has_shape(weight, shape) && (!bias.defined() || has_shape(bias, {shape[0]}));
+  };
+  require<ShapeError>(fits(w.norm_1, w.norm_1_bias, {width}) && fits(w.norm_2, w.norm_2_bias, {width}) &&
+                          fits(w.qkv, w.qkv_bias, {3 * width, width}) &&
+                          fits(w.projection, w.projection_bias, {width, width}) &&
+                          fits(w.widening, w.widening_bias, {wide, width}) &&
+                          fits(w.narrowing, w.narrowing_bias, {width, wide}),
+                      op, ": the weights are not those of a block of width ", width);
+  for (const int64_t length : lengths)
+    require<ShapeError>(length >= 0 && length < keys.size(2), op, ": no position is left after ", length,
+                        " of ", keys.size(2));
+}
+
+}  // namespace
+
+bool takes_transformer_step(const TransformerStepWeights& w) {
+  const DType dtype = w.norm_1.dtype();
+  if (dtype != f32 && dtype != bf16) return false;
+  for (const Tensor* x : {&w.norm_1, &w.norm_1_bias, &w.qkv, &w.qkv_bias, &w.projection, &w.projection_bias,
+                          &w.norm_2, &w.norm_2_bias, &w.widening, &w.widening_bias, &w.narrowing,
+                          &w.narrowing_bias})
+    if (x->defined() && (x->dtype() != dtype || !x->device().is_cpu() || !x->is_contiguous())) return false;
+  return true;
+}
+
+void transformer_step(const Tensor& x, const TransformerStepWeights& weights, const Tensor& keys,
+                      const Tensor& values, std::span<const int64_t> lengths) {
+  check_shapes(x, weights, keys, values, lengths);
+  require<DTypeError>(takes_transformer_step(weights) && x.dtype() == f32 && x.is_contiguous() &&
+                          keys.dtype() == weights.norm_1.dtype() && keys.is_contiguous() &&
+                          values.dtype() == keys.dtype() && values.is_contiguous(),
+                      op, ": expected contiguous x of f32, and weights, keys and values of f32 or bf16, got ",
+                      describe(x), " and ", describe(keys));
+  const Device device = common_device(op, {&x, &keys, &values});
+  require<DTypeError>(device.is_cpu(), op, ": there is no kernel for ", device);
+  int64_t pairs = 0;
+  for (const int64_t length : lengths) pairs += length + 1;
+  count_flops(2 * x.size(0) * (weights.qkv.numel() + weights.projection.numel() + 2 * weights.widening.numel()) +
+              4 * x.size(1) * pairs);
+  kernel(device, x, weights, keys, values, lengths);
+  for (const Tensor* written : {&x, &keys, &values}) written->bump_version();
+}
+
+}  // namespace tessera::ops
