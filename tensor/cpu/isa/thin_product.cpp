@@ -75,8 +75,15 @@ template <class V>
   return add_halves(add_quads(add_pairs(a, b, all), add_pairs(c, d, all), all));
 }
 
+/// What is read ahead of its use. The processor does that well in long rows, and hardly begins to in those of
+/// at most `short_row` bytes.
+enum class Ahead : uint8_t { none, next_tile, next_block };
+
+constexpr int64_t short_row = 2048;
+constexpr int64_t block_columns = 12;
+
 /// Elements i .. i + rows, j .. j + columns of c.
-template <class T, int rows, int columns>
+template <class T, int rows, int columns, Ahead ahead>
 [[gnu::always_inline]] inline void tile(const ThinProduct<T>& g, int64_t i, int64_t j) {
   constexpr int count = rows * columns, step = step_of<T>;
   Floats sums[(count + 3) / 4 * 4];
@@ -93,9 +100,19 @@ template <class T, int rows, int columns>
       for (int r = 0; r < rows; ++r)
         sums[r * columns + column] += load_floats(a + r * stride + p + part * lanes) * values.part[part];
   };
-  for (int64_t p = 0; p < whole; p += step)
+  // As much further on as the tile itself reads in a step, in the order of addresses.
+  const char* later =
+      reinterpret_cast<const char*>(b + (ahead == Ahead::next_tile ? columns : block_columns) * g.ldb);
+  for (int64_t p = 0; p < whole; p += step) {
+    if constexpr (ahead != Ahead::none) {
+#pragma GCC unroll 8
+      for (int line = 0; line < columns * register_bytes; line += 64)
+        __builtin_prefetch(later + line, 0, ahead == Ahead::next_tile ? 3 : 2);
+      later += columns * register_bytes;
+    }
 #pragma GCC unroll 8
     for (int column = 0; column < columns; ++column) add(p, b + column * g.ldb + p, column);
+  }
   if (whole < g.k) {
 #pragma GCC unroll 8
     for (int column = 0; column < columns; ++column) {
@@ -114,28 +131,39 @@ template <class T, int rows, int columns>
   }
 }
 
-template <class T, int rows, int columns>
+template <class T, int rows, int columns, Ahead ahead>
 void tiles(const ThinProduct<T>& g, int64_t i) {
   int64_t j = 0;
-  for (; j + columns <= g.n; j += columns) tile<T, rows, columns>(g, i, j);
-  for (; j < g.n; ++j) tile<T, rows, 1>(g, i, j);
+  for (; j + columns <= g.n; j += columns) tile<T, rows, columns, ahead>(g, i, j);
+  for (; j < g.n; ++j) tile<T, rows, 1, ahead>(g, i, j);
 }
 
-/// Rows of c in groups that share what is loaded of b. All groups read the same few rows of b before the next
-/// ones, so that these come from memory once.
+/// All rows of c for a few columns, in groups of rows that share what is loaded of b: the first group brings
+/// these rows of b into the cache, and, where that is to be done ahead, its next ones.
+template <class T, Ahead next_tile, Ahead next_block>
+void row_groups(const ThinProduct<T>& g) {
+  if (g.m == 1) return tiles<T, 1, 4, next_tile>(g, 0);
+  if (g.m == 2) return tiles<T, 2, 4, next_tile>(g, 0);
+  if (g.m == 3) return tiles<T, 3, 4, next_tile>(g, 0);
+  if (g.m == 4) return tiles<T, 4, 3, next_tile>(g, 0);
+  tiles<T, 4, 3, next_block>(g, 0);
+  int64_t i = 4;
+  for (; i + 4 <= g.m; i += 4) tiles<T, 4, 3, Ahead::none>(g, i);
+  if (g.m - i == 3) tiles<T, 3, 4, Ahead::none>(g, i);
+  if (g.m - i == 2) tiles<T, 2, 4, Ahead::none>(g, i);
+  if (g.m - i == 1) tiles<T, 1, 4, Ahead::none>(g, i);
+}
+
 template <class T>
 void product(const ThinProduct<T>& g) {
-  constexpr int64_t block = 12;
-  for (int64_t j = 0; j < g.n; j += block) {
+  const bool is_short = g.k * static_cast<int64_t>(sizeof(T)) <= short_row;
+  for (int64_t j = 0; j < g.n; j += block_columns) {
     ThinProduct<T> part = g;
-    part.n = g.n - j < block ? g.n - j : block;
+    part.n = g.n - j < block_columns ? g.n - j : block_columns;
     part.b = g.b + j * g.ldb;
     part.c = g.c + j;
-    int64_t i = 0;
-    for (; i + 4 <= g.m; i += 4) tiles<T, 4, 3>(part, i);
-    if (g.m - i == 3) tiles<T, 3, 4>(part, i);
-    if (g.m - i == 2) tiles<T, 2, 4>(part, i);
-    if (g.m - i == 1) tiles<T, 1, 4>(part, i);
+    is_short ? row_groups<T, Ahead::next_tile, Ahead::next_block>(part)
+             : row_groups<T, Ahead::none, Ahead::none>(part);
   }
 }
 
