@@ -141,7 +141,8 @@ std::vector<int64_t> draw(const Tensor& logits, const SamplingOptions& options, 
   if (options.temperature == 0) {
     for (int64_t i = 0; i < count; ++i) {
       const std::span<const double> row = row_of(scores, i);
-      ids[static_cast<size_t>(i)] = std::find(row.begin(), row.end(), largest.data<double>()[i]) - row.begin();
+      ids[static_cast<size_t>(i)] =
+          std::find(row.begin(), row.end(), largest.data<double>()[i]) - row.begin();
     }
     return ids;
   }
@@ -150,9 +151,8 @@ std::vector<int64_t> draw(const Tensor& logits, const SamplingOptions& options, 
     for (int64_t i = begin; i < end; ++i) {
       const auto block = elementwise::random_block(options.seed, static_cast<uint64_t>(position),
                                                    static_cast<uint32_t>(rows[static_cast<size_t>(i)]), 0);
-      ids[static_cast<size_t>(i)] = draw_row(row_of(scores, i), row_of(weights, i),
-                                             largest.data<double>()[i], options,
-                                             elementwise::uniform_f64(block.word[0], block.word[1]));
+      ids[static_cast<size_t>(i)] = draw_row(row_of(scores, i), row_of(weights, i), largest.data<double>()[i],
+                                             options, elementwise::uniform_f64(block.word[0], block.word[1]));
     }
   });
   return ids;

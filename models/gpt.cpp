@@ -142,7 +142,8 @@ Variable Gpt::embed_packed(const Tensor& ids, const nn::KeyValueCache& cache,
   for (int64_t b = 0; b < cache.batch(); ++b) {
     const int64_t first = cache.lengths()[static_cast<size_t>(b)],
                   count = counts.empty() ? 1 : counts[static_cast<size_t>(b)];
-    require<ValueError>(count >= 1, "Gpt: expected at least one id for each row, got ", count, " for row ", b);
+    require<ValueError>(count >= 1, "Gpt: expected at least one id for each row, got ", count, " for row ",
+                        b);
     require<ShapeError>(first + count <= o.block_size, "Gpt: ", first + count,
                         " positions do not fit the block size ", o.block_size, " in row ", b);
     for (int64_t t = 0; t < count; ++t) positions.push_back(first + t);

@@ -98,10 +98,11 @@ struct Block : nn::Layer<Block, BlockOptions> {
   Variable forward_cached(const Variable& x, nn::KeyValueCache& cache,
                           std::span<const int64_t> counts = {}) const;
 
-  /// Whether `step` computes what the block's calls would: no hooks, no dropout, weights that its kernel takes.
+  /// Whether `step` computes what the block's calls would: no hooks, no dropout, weights that its kernel
+  /// takes.
   bool takes_step() const;
-  /// Cached decoding of one position of each row by one kernel: x (B, C) f32 becomes the result. Gradients are
-  /// not recorded. Throws as `ops::transformer_step`.
+  /// Cached decoding of one position of each row by one kernel: x (B, C) f32 becomes the result. Gradients
+  /// are not recorded. Throws as `ops::transformer_step`.
   void step(const Tensor& x, nn::KeyValueCache& cache) const;
 
  private:
@@ -158,8 +159,8 @@ struct Gpt : nn::Layer<Gpt, GptOptions> {
   /// whose other logits mean nothing. Gradients are not recorded. Throws ShapeError past the block size.
   Variable forward_cached(const Tensor& ids, GptCache& cache, std::span<const int64_t> counts = {}) const;
 
-  /// The logits (B, V) of the position after each row's, for generating text: `ids` (N) hold `counts[b]` ids of
-  /// row b after those of the rows before, or one of each row, and are appended to the cache. Computes the
+  /// The logits (B, V) of the position after each row's, for generating text: `ids` (N) hold `counts[b]` ids
+  /// of row b after those of the rows before, or one of each row, and are appended to the cache. Computes the
   /// given positions alone, without padding, and the head for the last one of each row. Gradients are not
   /// recorded. Throws ShapeError past the block size, ValueError for counts that are not one per row and at
   /// least 1.

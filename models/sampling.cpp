@@ -100,7 +100,8 @@ class Batch {
 
   /// The same without a cache: every row's whole context, one after the other.
   Tensor full_logits() {
-    const Tensor all = Tensor::empty({std::ssize(rows_), gpt_.o.vocabulary}, gpt_.wte.weight.dtype(), device_);
+    const Tensor all =
+        Tensor::empty({std::ssize(rows_), gpt_.o.vocabulary}, gpt_.wte.weight.dtype(), device_);
     for (size_t i = 0; i < rows_.size(); ++i) {
       const std::vector<int64_t>& context = rows_[i].context;
       const Tensor logits = gpt_(Tensor::from(context, {1, std::ssize(context)}).to(device_)).value();

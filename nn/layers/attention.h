@@ -43,7 +43,8 @@ struct CausalSelfAttention : Layer<CausalSelfAttention, CausalSelfAttentionOptio
   BeforeDropout forward_before_dropout(const Variable& x) const;
   /// Cached decoding: x holds the T positions after those of the cache, or `counts[b]` of them in row b; they
   /// are appended. x may be (N, C) too: the positions of all rows without padding, as
-  /// nn::KeyValueCache::attend_packed takes them. Throws ShapeError when they exceed the cache's capacity, AutogradError outside NoGrad.
+  /// nn::KeyValueCache::attend_packed takes them. Throws ShapeError when they exceed the cache's capacity,
+  /// AutogradError outside NoGrad.
   Variable forward_cached(const Variable& x, KeyValueCache& cache,
                           std::span<const int64_t> counts = {}) const;
 

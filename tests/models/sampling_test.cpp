@@ -26,7 +26,12 @@ constexpr int64_t block = 16;
 /// A model with logits far enough apart that rounding decides no draw.
 struct SmallGpt : Gpt {
   explicit SmallGpt(bool tied = true, DType dtype = f32)
-      : Gpt({.vocabulary = 37, .block_size = block, .layers = 2, .heads = 2, .width = 48, .bias = true,
+      : Gpt({.vocabulary = 37,
+             .block_size = block,
+             .layers = 2,
+             .heads = 2,
+             .width = 48,
+             .bias = true,
              .tie_weights = tied}) {
     nn::materialize(*this, cpu(), 5);
     NoGrad no_grad;
@@ -56,7 +61,8 @@ Ids by_hand(const Gpt& gpt, const Ids& prompt, const SamplingOptions& options, i
 
 }  // namespace
 
-TEST_CASE("generate: rows of different lengths draw what each draws alone without a cache, beyond the block") {
+TEST_CASE(
+    "generate: rows of different lengths draw what each draws alone without a cache, beyond the block") {
   for (const bool tied : {true, false}) {
     SmallGpt gpt(tied);
     for (const double temperature : {0.0, 1.0}) {
@@ -85,7 +91,8 @@ TEST_CASE("generate: several rows of one prompt have draws of their own, of the 
   }
 }
 
-TEST_CASE("generate: a row ends with its stop id and leaves the others as they are; ids are reported in order") {
+TEST_CASE(
+    "generate: a row ends with its stop id and leaves the others as they are; ids are reported in order") {
   SmallGpt gpt;
   SamplingOptions options{.length = 40, .temperature = 1};
   const std::vector<Ids> whole = generate(gpt, prompts, options);
@@ -151,7 +158,8 @@ TEST_CASE("next_logits: those of the last position of each row, without padding"
   CHECK(cache.length() == 4);
 }
 
-TEST_CASE("next_logits: one kernel for a block gives what the block's calls give, which hooks and dropout get") {
+TEST_CASE(
+    "next_logits: one kernel for a block gives what the block's calls give, which hooks and dropout get") {
   for (const DType dtype : {f32, bf16}) {
     SmallGpt plain(false, dtype), hooked(false, dtype);
     CHECK(plain.blocks[0].takes_step());
@@ -180,7 +188,8 @@ TEST_CASE("next_logits: one kernel for a block gives what the block's calls give
 namespace {
 
 /// The draw by its definition: ids in the order of likelihood, cut by top_k and top_p, and summed.
-int64_t sorted_draw(const std::vector<double>& scores, const SamplingOptions& o, int64_t position, int64_t row) {
+int64_t sorted_draw(const std::vector<double>& scores, const SamplingOptions& o, int64_t position,
+                    int64_t row) {
   Ids order(scores.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
@@ -190,9 +199,10 @@ int64_t sorted_draw(const std::vector<double>& scores, const SamplingOptions& o,
   const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
   double kept = 0;
   size_t count = 0;
-  while (count < weights.size() && (count == 0 || o.top_p == 1 || kept <= o.top_p * all)) kept += weights[count++];
-  const auto random = elementwise::random_block(o.seed, static_cast<uint64_t>(position),
-                                                static_cast<uint32_t>(row), 0);
+  while (count < weights.size() && (count == 0 || o.top_p == 1 || kept <= o.top_p * all))
+    kept += weights[count++];
+  const auto random =
+      elementwise::random_block(o.seed, static_cast<uint64_t>(position), static_cast<uint32_t>(row), 0);
   double left = elementwise::uniform_f64(random.word[0], random.word[1]) * kept;
   for (size_t i = 0; i < count; ++i)
     if ((left -= weights[i]) < 0) return order[i];
@@ -250,6 +260,7 @@ TEST_CASE("generate: options and prompts that make no sense are named") {
   refused({.top_p = 1.5}, "top_p 1.5: expected above 0, at most 1");
   refused({.stop_ids = {37}}, "stop id 37: expected one below the vocabulary's 37");
   CHECK_THROWS_WITH_AS(generate(gpt, {}, {}), doctest::Contains("no prompt"), ConfigError);
-  CHECK_THROWS_WITH_AS(generate(gpt, std::vector<Ids>{{1}, {}}, {}), doctest::Contains("is empty"), ConfigError);
+  CHECK_THROWS_WITH_AS(generate(gpt, std::vector<Ids>{{1}, {}}, {}), doctest::Contains("is empty"),
+                       ConfigError);
   CHECK(generate(gpt, prompts, {.length = 0}) == std::vector<Ids>(prompts.size()));
 }

@@ -32,7 +32,9 @@ TEST_CASE(
   CHECK(sample({"--temperature", "0", "--prompt", std::string(40, 'e')}).size() == 40 + 60 + 1);
 }
 
-TEST_CASE("gptlite sample: several rows, of one prompt and of a file's lines; the text ends after a stop character") {
+TEST_CASE(
+    "gptlite sample: several rows, of one prompt and of a file's lines; the text ends after a stop "
+    "character") {
   const TemporaryFolder folder;
   const std::string out = folder / "out";
   REQUIRE(::gptlite(tiny_training(out, {"--steps", "60", "--lr", "0.01", "--quiet"})).status == 0);
@@ -71,7 +73,8 @@ TEST_CASE("gptlite sample: several rows, of one prompt and of a file's lines; th
   const std::string whole = sample({"--prompt", "the"});
   const std::string stopped = sample({"--prompt", "the", "--stop", whole.substr(10, 1)});
   CHECK(stopped == whole.substr(0, whole.find(whole[10], 3) + 1) + "\n");
-  CHECK(sample({"--prompt", "the", "--top-p", "0.000001"}) == sample({"--prompt", "the", "--temperature", "0"}));
+  CHECK(sample({"--prompt", "the", "--top-p", "0.000001"}) ==
+        sample({"--prompt", "the", "--temperature", "0"}));
 }
 
 TEST_CASE("gptlite sample: bad input ends with 2 and a line that names the flag") {

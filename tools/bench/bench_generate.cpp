@@ -1,7 +1,7 @@
-// Generates text with a GPT of random weights and prints its speed: the counterpart of peer_generate.py. A turn
-// decodes `--tokens` ids of every row after a prompt that was computed before the clock starts. For each line
-// on the standard input it takes one turn and prints a JSON object, so that run_generate.py can alternate
-// short turns of both sides.
+// Generates text with a GPT of random weights and prints its speed: the counterpart of peer_generate.py. A
+// turn decodes `--tokens` ids of every row after a prompt that was computed before the clock starts. For each
+// line on the standard input it takes one turn and prints a JSON object, so that run_generate.py can
+// alternate short turns of both sides.
 //
 //     echo | build/release/bin/bench/bench_generate --preset gpt2 --dtype bf16 --batch 8
 

@@ -83,14 +83,15 @@ void KeyValueCache::advance(std::span<const int64_t> counts) {
   if (is_ragged()) fill_ends();
 }
 
-/// Rows end before the longest one: a product of a weight 0 with what follows there must be 0.
+/// Rows end before the longest one: a product of a weight 0 with what follows there must be 0. Filled some
+/// positions further on, so that it is not done with every position.
 void KeyValueCache::fill_ends() {
-  const int64_t longest = length();
+  const int64_t longest = length(), end = std::min(capacity(), longest + 63);
   for (size_t b = 0; b < written_.size(); ++b) {
     if (written_[b] >= longest) continue;
     for (const Tensor* x : {&keys_, &values_})
-      x->narrow(0, static_cast<int64_t>(b), 1).narrow(2, written_[b], longest - written_[b]).zero();
-    written_[b] = longest;
+      x->narrow(0, static_cast<int64_t>(b), 1).narrow(2, written_[b], end - written_[b]).zero();
+    written_[b] = end;
   }
 }
 

@@ -52,9 +52,9 @@ class KeyValueCache {
   Tensor values() const { return values_.narrow(2, 0, length()); }
   /// @}
 
-  /// For a kernel that writes the position after the last one of each row by itself: calls write(keys, values)
-  /// with the memory of both, (B, H, capacity, D), and counts a position more. Throws ShapeError where a row
-  /// is full.
+  /// For a kernel that writes the position after the last one of each row by itself: calls write(keys,
+  /// values) with the memory of both, (B, H, capacity, D), and counts a position more. Throws ShapeError
+  /// where a row is full.
   template <class Write>
   void append_by(const Write& write) {
     const std::vector<int64_t> ones(lengths_.size(), 1);

@@ -12,8 +12,8 @@
 
 /// The matrix products inside attention: one set for dtypes that are multiplied as they are, one for bf16.
 /// Each names `Element` (the type of operands), `Sum` (the accumulator), `Weight` (that of the weights after
-/// softmax), `Right` (a second operand, packed once and used by many rows) and `TransposedLeft` (a first operand that is stored
-/// transposed).
+/// softmax), `Right` (a second operand, packed once and used by many rows) and `TransposedLeft` (a first
+/// operand that is stored transposed).
 namespace tessera::kernels::cpu {
 
 /// The distance between rows of n elements: an odd number of vectors, so that rows spread over the cache's

@@ -41,8 +41,8 @@ struct Step<bfloat16> {
   }
 };
 
-
-/// Lane j of the result: of a for even j, of b for odd ones, the sum of the lanes 2 floor(j / 2) and the next.
+/// Lane j of the result: of a for even j, of b for odd ones, the sum of the lanes 2 floor(j / 2) and the
+/// next.
 template <int... i>
 [[gnu::always_inline]] inline Floats add_pairs(const Floats& a, const Floats& b,
                                                std::integer_sequence<int, i...>) {
@@ -126,8 +126,7 @@ template <class T, int rows, int columns, Ahead ahead>
     const Quad four = sums_of(sums[first], sums[first + 1], sums[first + 2], sums[first + 3]);
 #pragma GCC unroll 4
     for (int s = 0; s < 4; ++s)
-      if (first + s < count)
-        g.c[(i + (first + s) / columns) * g.ldc + j + (first + s) % columns] = four[s];
+      if (first + s < count) g.c[(i + (first + s) / columns) * g.ldc + j + (first + s) % columns] = four[s];
   }
 }
 

@@ -1,13 +1,13 @@
 // A transformer's block for one position of each row. Its time is that of reading the weights: each product
-// reads its weight once, all threads sharing its columns. What is between two products takes a few passes over
-// R C values, and is done where the product's sums are, or by one thread before the next product.
+// reads its weight once, all threads sharing its columns. What is between two products takes a few passes
+// over R C values, and is done where the product's sums are, or by one thread before the next product.
 #include "tensor/cpu/layers/transformer_step.h"
 
 #include <cmath>
 
 #include "tensor/arguments/activation_table.h"
 #include "tensor/cpu/attention/attention_products.h"
-#include "tensor/cpu/gemm/thin_product.h"
+#include "tensor/cpu/gemm/gemm_thin.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/normalization_rows.h"
@@ -93,18 +93,18 @@ class Step {
 
   /// Calls finish(row, column, count, sums) for the elements of a W^T + bias.
   template <class Finish>
-  void multiply(int64_t k, const Tensor& weight, const Tensor& bias, const float* a, const Finish& finish) const {
+  void multiply(int64_t k, const Tensor& weight, const Tensor& bias, const float* a,
+                const Finish& finish) const {
     const T* const added = data_of<T>(bias);
-    thin_columns(rows_, weight.size(0), k, a, data_of<T>(weight), k,
-                 [&](int64_t j, int64_t n, float* sums) {
-                   float row[thin_columns_at_once];
-                   if (added) widen_contiguous(added + j, n, row);
-                   for (int64_t i = 0; i < rows_; ++i, sums += thin_columns_at_once) {
-                     if (added)
-                       for (int64_t c = 0; c < n; ++c) sums[c] += row[c];
-                     finish(i, j, n, sums);
-                   }
-                 });
+    thin_columns(rows_, weight.size(0), k, a, data_of<T>(weight), k, [&](int64_t j, int64_t n, float* sums) {
+      float row[thin_columns_at_once];
+      if (added) widen_contiguous(added + j, n, row);
+      for (int64_t i = 0; i < rows_; ++i, sums += thin_columns_at_once) {
+        if (added)
+          for (int64_t c = 0; c < n; ++c) sums[c] += row[c];
+        finish(i, j, n, sums);
+      }
+    });
   }
 
   auto add_to_x() const {

@@ -163,8 +163,7 @@ Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
   const Device device = common_device("attention", {&q, &k, &v});
   check(q, k, v, options);
   const DType type = q.dtype() == f64 ? f64 : f32;
-  const bool converts =
-      converts_to_f32(q, kernels::cpu::attention_takes_bf16(q.size(2), options.dropout));
+  const bool converts = converts_to_f32(q, kernels::cpu::attention_takes_bf16(q.size(2), options.dropout));
   Attention result{heads_inside(q, converts ? f32 : q.dtype(), device),
                    Tensor::empty({2, q.size(0), q.size(1), q.size(2)}, type, device)};
   const int64_t flops = 4 * q.size(3) * visible_pairs(q, k, options);

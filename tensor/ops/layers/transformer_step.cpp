@@ -24,7 +24,8 @@ void check_shapes(const Tensor& x, const TransformerStepWeights& w, const Tensor
                           std::ssize(lengths) == x.size(0),
                       op, ": expected x (R, C), keys and values (R, H, capacity, C / H) and R lengths, got ",
                       x.shape(), ", ", keys.shape(), ", ", values.shape(), " and ", lengths.size());
-  const int64_t width = x.size(1), wide = w.widening.defined() && w.widening.ndim() == 2 ? w.widening.size(0) : 0;
+  const int64_t width = x.size(1),
+                wide = w.widening.defined() && w.widening.ndim() == 2 ? w.widening.size(0) : 0;
   const auto fits = [](const Tensor& weight, const Tensor& bias, const Shape& shape) {
     return has_shape(weight, shape) && (!bias.defined() || has_shape(bias, {shape[0]}));
   };
@@ -44,9 +45,9 @@ void check_shapes(const Tensor& x, const TransformerStepWeights& w, const Tensor
 bool takes_transformer_step(const TransformerStepWeights& w) {
   const DType dtype = w.norm_1.dtype();
   if (dtype != f32 && dtype != bf16) return false;
-  for (const Tensor* x : {&w.norm_1, &w.norm_1_bias, &w.qkv, &w.qkv_bias, &w.projection, &w.projection_bias,
-                          &w.norm_2, &w.norm_2_bias, &w.widening, &w.widening_bias, &w.narrowing,
-                          &w.narrowing_bias})
+  for (const Tensor* x :
+       {&w.norm_1, &w.norm_1_bias, &w.qkv, &w.qkv_bias, &w.projection, &w.projection_bias, &w.norm_2,
+        &w.norm_2_bias, &w.widening, &w.widening_bias, &w.narrowing, &w.narrowing_bias})
     if (x->defined() && (x->dtype() != dtype || !x->device().is_cpu() || !x->is_contiguous())) return false;
   return true;
 }
@@ -63,7 +64,8 @@ void transformer_step(const Tensor& x, const TransformerStepWeights& weights, co
   require<DTypeError>(device.is_cpu(), op, ": there is no kernel for ", device);
   int64_t pairs = 0;
   for (const int64_t length : lengths) pairs += length + 1;
-  count_flops(2 * x.size(0) * (weights.qkv.numel() + weights.projection.numel() + 2 * weights.widening.numel()) +
+  count_flops(2 * x.size(0) *
+                  (weights.qkv.numel() + weights.projection.numel() + 2 * weights.widening.numel()) +
               4 * x.size(1) * pairs);
   kernel(device, x, weights, keys, values, lengths);
   for (const Tensor* written : {&x, &keys, &values}) written->bump_version();

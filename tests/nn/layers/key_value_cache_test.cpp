@@ -173,7 +173,8 @@ TEST_CASE("key/value cache: packed rows give what padded rows give") {
   uint64_t seed = 1;
   const std::vector<std::vector<int64_t>> steps{{3, 1, 2}, {1, 1, 1}, {0, 4, 1}, {2, 2, 2}, {1, 0, 0}};
   for (const std::vector<int64_t>& counts : steps) {
-    const Tensor q = random_tensor({3, 4, 4, 3}, f64, seed++), k = heads(3, 4, seed++), v = heads(3, 4, seed++);
+    const Tensor q = random_tensor({3, 4, 4, 3}, f64, seed++), k = heads(3, 4, seed++),
+                 v = heads(3, 4, seed++);
     const Tensor expected = padded.attend(q, k, v, {}, counts).value();
     const bool ones = counts == std::vector<int64_t>{1, 1, 1};
     const Tensor found =

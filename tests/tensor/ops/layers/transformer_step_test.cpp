@@ -24,14 +24,28 @@ Tensor uneven(const Shape& shape, DType dtype, double first, double scale) {
   return ops::cast(x, dtype);
 }
 
-TransformerStepWeights weights_of(int64_t width, int64_t wide, DType dtype, bool bias, Activation activation) {
-  const auto matrix = [&](int64_t out, int64_t in, double first) { return uneven({out, in}, dtype, first, 0.3); };
-  const auto vector = [&](int64_t n, double first) { return bias ? uneven({n}, dtype, first, 0.5) : Tensor(); };
-  return {uneven({width}, dtype, 0.2, 1), vector(width, 0.4),     matrix(3 * width, width, 0.6),
-          vector(3 * width, 0.8),         matrix(width, width, 1), vector(width, 1.2),
-          uneven({width}, dtype, 1.4, 1), vector(width, 1.6),     matrix(wide, width, 1.8),
-          vector(wide, 2),                matrix(width, wide, 2.2), vector(width, 2.4),
-          1e-5,                           activation};
+TransformerStepWeights weights_of(int64_t width, int64_t wide, DType dtype, bool bias,
+                                  Activation activation) {
+  const auto matrix = [&](int64_t out, int64_t in, double first) {
+    return uneven({out, in}, dtype, first, 0.3);
+  };
+  const auto vector = [&](int64_t n, double first) {
+    return bias ? uneven({n}, dtype, first, 0.5) : Tensor();
+  };
+  return {uneven({width}, dtype, 0.2, 1),
+          vector(width, 0.4),
+          matrix(3 * width, width, 0.6),
+          vector(3 * width, 0.8),
+          matrix(width, width, 1),
+          vector(width, 1.2),
+          uneven({width}, dtype, 1.4, 1),
+          vector(width, 1.6),
+          matrix(wide, width, 1.8),
+          vector(wide, 2),
+          matrix(width, wide, 2.2),
+          vector(width, 2.4),
+          1e-5,
+          activation};
 }
 
 double at(const Tensor& x, int64_t i) {
@@ -59,7 +73,8 @@ struct PlainBlock {
     Row y(static_cast<size_t>(weight.size(0)));
     for (int64_t j = 0; j < weight.size(0); ++j) {
       y[j] = bias.defined() ? at(bias, j) : 0;
-      for (int64_t i = 0; i < weight.size(1); ++i) y[j] += x[i] * matrix.data<double>()[j * weight.size(1) + i];
+      for (int64_t i = 0; i < weight.size(1); ++i)
+        y[j] += x[i] * matrix.data<double>()[j * weight.size(1) + i];
     }
     return y;
   }
@@ -101,7 +116,8 @@ struct PlainBlock {
 
 }  // namespace
 
-TEST_CASE("transformer step: the block's formulas, on each instruction set, f32 and bf16, rows of any lengths") {
+TEST_CASE(
+    "transformer step: the block's formulas, on each instruction set, f32 and bf16, rows of any lengths") {
   using kernels::cpu::Isa;
   constexpr int64_t rows = 5, heads = 3, capacity = 20;
   for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512})
@@ -148,8 +164,9 @@ TEST_CASE("transformer step: a row's bits depend neither on other rows nor on th
     for (int64_t r = 0; r < rows; ++r) lengths.push_back(r * 15);
     const auto run = [&](int64_t first, int64_t count) {
       const Tensor y = x.narrow(0, first, count).clone();
-      ops::transformer_step(y, w, keys.narrow(0, first, count).clone(), values.narrow(0, first, count).clone(),
-                            std::span(lengths).subspan(static_cast<size_t>(first), static_cast<size_t>(count)));
+      ops::transformer_step(
+          y, w, keys.narrow(0, first, count).clone(), values.narrow(0, first, count).clone(),
+          std::span(lengths).subspan(static_cast<size_t>(first), static_cast<size_t>(count)));
       return y;
     };
     set_num_threads(1);
@@ -169,7 +186,8 @@ TEST_CASE("transformer step: what it refuses") {
   const Tensor x = Tensor::zeros({2, 8}, f32), keys = Tensor::zeros({2, 2, 5, 4}, f32);
   const std::vector<int64_t> lengths{0, 4};
   ops::transformer_step(x, w, keys, keys.clone(), lengths);
-  const auto refused = [&](const TransformerStepWeights& weights, const Tensor& k, std::vector<int64_t> stored) {
+  const auto refused = [&](const TransformerStepWeights& weights, const Tensor& k,
+                           std::vector<int64_t> stored) {
     CHECK_THROWS_AS(ops::transformer_step(x, weights, k, k.clone(), stored), Error);
   };
   refused(w, keys, {0});

@@ -1,4 +1,4 @@
-#include "tensor/cpu/gemm/thin_product.h"
+#include "tensor/cpu/gemm/gemm_thin.h"
 
 #include <doctest/doctest.h>
 
@@ -19,7 +19,8 @@ namespace {
 struct Sizes {
   int64_t m, n, k;
 };
-// Around groups of rows (4), of columns (3, 4, 12, 96) and steps along k (4 to 32), and a range for two threads.
+// Around groups of rows (4), of columns (3, 4, 12, 96) and steps along k (4 to 32), and a range for two
+// threads.
 const Sizes edges[] = {{1, 2, 2},   {1, 3, 16},  {2, 4, 31},  {3, 5, 33},   {4, 12, 64},  {5, 13, 7},
                        {6, 97, 15}, {7, 96, 40}, {8, 25, 48}, {11, 100, 9}, {16, 47, 65}, {1, 1300, 129}};
 
@@ -45,7 +46,8 @@ std::vector<Isa> sets() {
 
 }  // namespace
 
-TEST_CASE("thin product: every edge, f32 and bf16, with a bias, on each instruction set, equals a plain loop") {
+TEST_CASE(
+    "thin product: every edge, f32 and bf16, with a bias, on each instruction set, equals a plain loop") {
   for (const Isa isa : sets())
     for (const DType dtype : {f32, bf16})
       for (const Sizes& s : edges) {
@@ -107,8 +109,9 @@ TEST_CASE("thin product: what it does not take") {
   const Tensor x = random_tensor({4, 8}, f32, 1), w = random_tensor({6, 8}, f32, 2);
   const Tensor out = Tensor::empty({4, 6}, f32);
   CHECK(is_thin_product(x, w.transpose(0, 1), out));
-  CHECK_FALSE(is_thin_product(random_tensor({17, 8}, f32, 1), w.transpose(0, 1), Tensor::empty({17, 6}, f32)));
-  CHECK_FALSE(is_thin_product(x, random_tensor({8, 6}, f32, 2), out));                  // (in, out)
+  CHECK_FALSE(
+      is_thin_product(random_tensor({17, 8}, f32, 1), w.transpose(0, 1), Tensor::empty({17, 6}, f32)));
+  CHECK_FALSE(is_thin_product(x, random_tensor({8, 6}, f32, 2), out));  // (in, out)
   CHECK_FALSE(is_thin_product(random_tensor({8, 4}, f32, 1).transpose(0, 1), w.transpose(0, 1), out));
   CHECK_FALSE(is_thin_product(to_f64(x), to_f64(w).transpose(0, 1), Tensor::empty({4, 6}, f64)));
   set_matmul_backend(MatmulBackend::eigen);

@@ -1,4 +1,4 @@
-#include "tensor/cpu/gemm/thin_product.h"
+#include "tensor/cpu/gemm/gemm_thin.h"
 
 #include <algorithm>
 
@@ -40,9 +40,10 @@ template <class T, class C>
 void gemm_thin(const Gemm<T, C>& gemm, const T* bias) {
   const Scratch<float> a(gemm.m * thin_stride(gemm.k));
   arrange_thin(gemm.a, gemm.lda, gemm.m, gemm.k, a.get());
-  thin_columns(gemm.m, gemm.n, gemm.k, a.get(), gemm.b, gemm.ldb, [&](int64_t j, int64_t columns, float* sums) {
-    finish(gemm.tile(0, gemm.m, j, columns), bias ? bias + j : nullptr, sums);
-  });
+  thin_columns(gemm.m, gemm.n, gemm.k, a.get(), gemm.b, gemm.ldb,
+               [&](int64_t j, int64_t columns, float* sums) {
+                 finish(gemm.tile(0, gemm.m, j, columns), bias ? bias + j : nullptr, sums);
+               });
 }
 
 template void gemm_thin(const Gemm<float>&, const float*);
