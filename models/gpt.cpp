@@ -248,12 +248,12 @@ const nn::Module* Gpt::head_module() const {
   return &wte;
 }
 
-GptCache Gpt::make_cache(int64_t batch) const {
+GptCache Gpt::make_cache(int64_t batch, int64_t capacity) const {
   GptCache cache;
   for (int64_t i = 0; i < o.layers; ++i)
     cache.blocks.push_back(nn::KeyValueCache({.batch = batch,
                                               .heads = o.heads,
-                                              .capacity = o.block_size,
+                                              .capacity = capacity > 0 ? capacity : o.block_size,
                                               .width = o.width / o.heads,
                                               .dtype = wte.weight.dtype(),
                                               .device = wte.weight.device()}));

@@ -172,8 +172,8 @@ struct Gpt : nn::Layer<Gpt, GptOptions> {
   /// The same up to the last norm, and a loss that has the head in it, as `loss` computes it.
   nn::LayeredModel to_layered_model() const;
 
-  /// An empty cache for `batch` sequences of up to the block size.
-  GptCache make_cache(int64_t batch) const;
+  /// An empty cache for `batch` sequences of up to `capacity` positions; 0: the block size.
+  GptCache make_cache(int64_t batch, int64_t capacity = 0) const;
 
  private:
   Variable embed(const Tensor& ids, int64_t first_position) const;

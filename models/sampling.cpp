@@ -24,6 +24,7 @@ class Batch {
         device_(gpt.wte.weight.device()),
         block_(static_cast<size_t>(gpt.o.block_size)),
         use_cache_(options.use_cache),
+        length_(static_cast<size_t>(options.length)),
         vocabulary_(options.vocabulary > 0 ? options.vocabulary : gpt.o.vocabulary) {
     for (const std::vector<int64_t>& prompt : prompts) {
       const auto newest = static_cast<int64_t>(std::min(prompt.size(), block_));
@@ -78,7 +79,10 @@ class Batch {
   Tensor first_logits() {
     const bool same =
         std::all_of(rows_.begin(), rows_.end(), [&](const Row& r) { return r.context == rows_[0].context; });
-    cache_ = gpt_.make_cache(same ? 1 : std::ssize(rows_));
+    size_t longest = 0;
+    for (const Row& row : rows_) longest = std::max(longest, row.context.size());
+    const size_t capacity = longest + std::min(length_, block_ - longest);
+    cache_ = gpt_.make_cache(same ? 1 : std::ssize(rows_), static_cast<int64_t>(capacity));
     if (!same || rows_.size() == 1) return logits_of(rows_);
     const Tensor one = logits_of(std::span(rows_).first(1));
     for (Row& row : rows_) row.cached = rows_[0].cached;
@@ -114,6 +118,7 @@ class Batch {
   Device device_;
   size_t block_;
   bool use_cache_;
+  size_t length_;
   int64_t vocabulary_;
   std::vector<Row> rows_;
   GptCache cache_;
