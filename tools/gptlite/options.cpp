@@ -296,7 +296,7 @@ const FieldTable<SampleOptions>& sample_fields() {
           {{"top_p",
             "of these from the likeliest with this share of the probability; 1: from all",
             "",
-            {.low = 0, .high = 1, .low_is_excluded = true}},
+            {.low = 0, .high = 1}},
            [](Options& o) { return &o.top_p; }},
           {{"stop", "end a text after any of these characters; by default none; ids where the data was ids"},
            [](Options& o) { return &o.stop; }},

@@ -75,11 +75,12 @@ template <class V>
   return add_halves(add_quads(add_pairs(a, b, all), add_pairs(c, d, all), all));
 }
 
-/// What is read ahead of its use. The processor does that well in long rows, and hardly begins to in those of
-/// at most `short_row` bytes.
+/// What is read ahead of its use. The processor does that well in long rows, and hardly begins to in short
+/// ones: of at most so many bytes where each row of b is used once, and where several groups of rows of a use
+/// it, since memory would rest during all but the first.
+constexpr int64_t short_row = 2048, short_shared_row = 8192;
 enum class Ahead : uint8_t { none, next_tile, next_block };
 
-constexpr int64_t short_row = 2048;
 constexpr int64_t block_columns = 12;
 
 /// Elements i .. i + rows, j .. j + columns of c.
@@ -155,7 +156,7 @@ void row_groups(const ThinProduct<T>& g) {
 
 template <class T>
 void product(const ThinProduct<T>& g) {
-  const bool is_short = g.k * static_cast<int64_t>(sizeof(T)) <= short_row;
+  const bool is_short = g.k * static_cast<int64_t>(sizeof(T)) <= (g.m > 4 ? short_shared_row : short_row);
   for (int64_t j = 0; j < g.n; j += block_columns) {
     ThinProduct<T> part = g;
     part.n = g.n - j < block_columns ? g.n - j : block_columns;
