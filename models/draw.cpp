@@ -128,6 +128,9 @@ int64_t draw_row(std::span<const double> scores, std::span<const double> weights
 
 std::vector<int64_t> draw(const Tensor& logits, const SamplingOptions& options, int64_t position,
                           std::span<const int64_t> rows) {
+  require<ShapeError>(logits.ndim() == 2 && logits.size(0) == std::ssize(rows),
+                      "sampling: expected logits (R, V) and R rows, got ", logits.shape(), " and ",
+                      rows.size());
   const Tensor given = logits.to(cpu()).contiguous(), scores = ops::cast(given, f64),
                largest = ops::cast(ops::max(given, {-1}, true), f64);
   const int64_t count = scores.size(0), width = scores.size(1);

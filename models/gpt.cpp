@@ -194,7 +194,8 @@ void Gpt::check_cache(const GptCache& cache, std::span<const int64_t> counts) co
 
 /// x (N, C) through all blocks: by their steps where all take them and there is one position of each row.
 Variable Gpt::run_blocks(const Variable& x, GptCache& cache, std::span<const int64_t> counts) const {
-  bool steps = counts.empty() && !is_autocast_enabled() && cache.blocks.front().dtype() == x.dtype();
+  bool steps = counts.empty() && x.size(0) <= ops::transformer_step_rows && !is_autocast_enabled() &&
+               cache.blocks.front().dtype() == x.dtype();
   for (size_t i = 0; i < blocks.size() && steps; ++i) steps = blocks[i].takes_step();
   if (!steps) {
     Variable y = x;

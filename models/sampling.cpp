@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "autograd/grad_mode.h"
 #include "tensor/error.h"
@@ -128,15 +129,20 @@ class Batch {
 
 void check(const SamplingOptions& o, int64_t model_vocabulary) {
   require<ConfigError>(o.length >= 0, "sampling: length ", o.length, ": expected 0 or more");
-  require<ConfigError>(o.temperature >= 0 && std::isfinite(o.temperature), "sampling: temperature ",
-                       o.temperature, ": expected 0 or more");
-  require<ConfigError>(o.top_k >= 0 && o.top_k <= model_vocabulary, "sampling: top_k ", o.top_k,
-                       ": expected 0 to the vocabulary's ", model_vocabulary);
+  // Kernels read a number below the smallest normal one as 0.
+  require<ConfigError>(o.temperature == 0 || (o.temperature >= std::numeric_limits<double>::min() &&
+                                              std::isfinite(o.temperature)),
+                       "sampling: temperature ", o.temperature, ": expected 0 or more");
+  require<ConfigError>(o.vocabulary >= 0 && o.vocabulary <= model_vocabulary, "sampling: vocabulary ",
+                       o.vocabulary, ": expected 0 to the model's ", model_vocabulary);
+  const int64_t vocabulary = o.vocabulary > 0 ? o.vocabulary : model_vocabulary;
+  require<ConfigError>(o.top_k >= 0 && o.top_k <= vocabulary, "sampling: top_k ", o.top_k,
+                       ": expected 0 to the vocabulary's ", vocabulary);
   require<ConfigError>(o.top_p > 0 && o.top_p <= 1, "sampling: top_p ", o.top_p,
                        ": expected above 0, at most 1");
   for (const int64_t id : o.stop_ids)
-    require<ConfigError>(id >= 0 && id < model_vocabulary, "sampling: stop id ", id,
-                         ": expected one below the vocabulary's ", model_vocabulary);
+    require<ConfigError>(id >= 0 && id < vocabulary, "sampling: stop id ", id,
+                         ": expected one below the vocabulary's ", vocabulary);
 }
 
 std::vector<std::vector<int64_t>> generate(Gpt& gpt, std::span<const std::vector<int64_t>> prompts,

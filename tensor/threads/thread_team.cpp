@@ -126,13 +126,13 @@ void ThreadTeam::work(int thread, Worker& self) {
 ThreadTeam::ThreadTeam(int threads) : job_(std::make_unique<Job>()) {
   count_forks();
   forks_before_ = forks.load(std::memory_order_relaxed);
-  team_threads.fetch_add(threads, std::memory_order_relaxed);
-  const SignalsBlocked scope;
   static std::atomic<int> pinned{0};
   std::vector<int> processors;
   if (pins_threads()) {
     processors = processors_of_team(allowed_processors(), pinned.fetch_add(threads), threads);
   }
+  team_threads.fetch_add(threads, std::memory_order_relaxed);
+  const SignalsBlocked scope;
   // Workers find each other in this list, from their first job on.
   workers_.reserve(static_cast<size_t>(threads) - 1);
   try {

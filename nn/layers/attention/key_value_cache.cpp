@@ -147,9 +147,11 @@ Tensor KeyValueCache::attend_packed(const Tensor& q, const Tensor& k, const Tens
   if (counts.empty()) counts.assign(lengths_.size(), 1);
   check_counts(counts, capacity());
   const int64_t all = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-  require<ShapeError>(q.ndim() == 3 && k.ndim() == 3 && q.size(0) == all && k.size(0) == all,
-                      "nn::KeyValueCache: expected ", all, " positions of all rows, got queries ", q.shape(),
-                      " and keys ", k.shape());
+  require<ShapeError>(q.ndim() == 3 && k.ndim() == 3 && q.size(0) == all && k.size(0) == all &&
+                          v.shape() == k.shape() && k.size(1) == heads() && k.size(2) == keys_.size(3),
+                      "nn::KeyValueCache: expected ", all, " positions of all rows with ", heads(),
+                      " heads of width ", keys_.size(3), ", got queries ", q.shape(), ", keys ", k.shape(),
+                      " and values ", v.shape());
   // (rows, H, count, D) of (rows count, H, D).
   const auto heads_of = [](const Tensor& x, int64_t rows, int64_t count) {
     return x.view({rows, count, x.size(1), x.size(2)}).transpose(1, 2);

@@ -27,9 +27,16 @@ class BlockBackward {
         gradients_(gradients),
         e_(e),
         threads_(threads),
-        blocks_(blocks_at_once(e, threads)),
+        blocks_(blocks_at_once(e)),
         parts_(blocks_ * e.batch * e.heads * e.queries * e.width),
         sums_(in_place ? 0 : e.batch * e.heads * e.queries * e.width) {}
+
+  /// As many as have parts of 256 MiB.
+  static int64_t blocks_at_once(const AttentionExtents& e) {
+    const int64_t all = (e.keys + key_block - 1) / key_block;
+    const int64_t bytes = e.batch * e.heads * e.queries * e.width * static_cast<int64_t>(sizeof(Sum));
+    return std::clamp<int64_t>((int64_t{256} << 20) / bytes, 1, all);
+  }
 
   void run() {
     parallel_for(e_.batch * e_.heads * e_.queries, 64, [&](int64_t begin, int64_t end) {
@@ -47,13 +54,6 @@ class BlockBackward {
 
  private:
   static constexpr bool in_place = Sums<Element, Sum>::in_place;
-
-  /// All, where their parts fit 256 MiB; else fewer, but a block for each thread.
-  static int64_t blocks_at_once(const AttentionExtents& e, int64_t threads) {
-    const int64_t heads = e.batch * e.key_heads, all = (e.keys + key_block - 1) / key_block;
-    const int64_t bytes = e.batch * e.heads * e.queries * e.width * static_cast<int64_t>(sizeof(Sum));
-    return std::min(all, std::max((threads + heads - 1) / heads, (int64_t{256} << 20) / bytes));
-  }
 
   /// Row i of the queries of all heads.
   /// @{
@@ -137,7 +137,8 @@ void backward(const AttentionCall& call, const AttentionGradients& gradients) {
   const AttentionExtents e(call);
   const int64_t heads = e.batch * e.key_heads;
   const int64_t threads = attention_threads(e.batch * e.heads * e.queries * e.keys, e.width, num_threads());
-  if (!deals_evenly(heads, threads) && e.keys > key_block)
+  // One block of all heads at once would keep no more threads busy than the heads do.
+  if (!deals_evenly(heads, threads) && BlockBackward<Products>::blocks_at_once(e) > 1)
     return BlockBackward<Products>(call, gradients, e, threads).run();
   parallel_for(heads, 1, [&](int64_t begin, int64_t end) {
     HeadBackward<Products> head(call, gradients, e);

@@ -95,7 +95,7 @@ class HeadBackward {
     for (int64_t g = 0; g < e_.group(); ++g) {
       Sums<Element, Sum>& dq = dqs_[static_cast<size_t>(g)];
       dq.begin(head_of<Element>(gradients_.dq, b, key_head * e_.group() + g), 0, e_.queries, true);
-      heads.push_back(query_head(b, key_head, g, {dq.row(0), dq.stride()}));
+      heads.push_back(query_head(b, key_head, g, {dq.row(0), dq.stride()}, {0, e_.queries}));
     }
     for (int64_t j = 0; j < e_.keys; j += key_block)
       key_range(heads, b, key_head, j, std::min(key_block, e_.keys - j));
@@ -108,8 +108,8 @@ class HeadBackward {
     std::vector<QueryHead> heads;
     for (int64_t g = 0; g < e_.group(); ++g) {
       const HeadRows<Sum> rows{dq + g * e_.queries * e_.width, e_.width};
-      heads.push_back(query_head(b, key_head, g, rows));
-      const QueryRange seen = queries_of(heads.back().visible, e_, j);
+      const QueryRange seen = queries_of(VisibleKeys(call_, e_, b, key_head * e_.group() + g), e_, j);
+      heads.push_back(query_head(b, key_head, g, rows, seen));
       for (int64_t i = seen.first; i < seen.end; ++i) std::fill_n(rows.row(i), e_.width, Sum(0));
     }
     key_range(heads, b, key_head, j, std::min(key_block, e_.keys - j));
@@ -127,8 +127,8 @@ class HeadBackward {
     HeadRows<Sum> dq;
   };
 
-  /// Head `g` of those that share a head of k and v.
-  QueryHead query_head(int64_t b, int64_t key_head, int64_t g, const HeadRows<Sum>& dq) {
+  /// Head `g` of those that share a head of k and v, with the dots of `seen`.
+  QueryHead query_head(int64_t b, int64_t key_head, int64_t g, const HeadRows<Sum>& dq, QueryRange seen) {
     const int64_t h = key_head * e_.group() + g;
     const QueryHead head{.b = b,
                          .h = h,
@@ -138,7 +138,7 @@ class HeadBackward {
                          .dots = dots_.get() + g * e_.queries,
                          .dq = dq};
     const auto out = head_of<const Element>(call_.out, b, h);
-    for (int64_t i = 0; i < e_.queries; ++i)
+    for (int64_t i = seen.first; i < seen.end; ++i)
       head.dots[i] = Products::rows().dot(out.row(i), head.dout.row(i), e_.width);
     return head;
   }

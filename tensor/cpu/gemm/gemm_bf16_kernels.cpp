@@ -8,6 +8,7 @@
 
 #include "tensor/cpu/gemm/tiles/tile_registers.h"
 #include "tensor/cpu/isa.h"
+#include "tensor/error.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -250,7 +251,8 @@ void pack_pairs(const bfloat16* from, int64_t leading, bool transposed, int64_t 
 
 void multiply_pairs(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
                     const PairTarget& target) {
-  if (a.pair == 2 && uses_tile_model()) return multiply_pairs_on_model(m, n, k, a, b, target);
+  require<Error>(a.pair == 2 || !uses_tile_model(), "multiply_pairs: the model of tiles has no panels");
+  if (uses_tile_model()) return multiply_pairs_on_model(m, n, k, a, b, target);
   if (a.pair == 2 && multiplies_bf16_tiles()) return multiply_pairs_on_tiles(m, n, k, a, b, target);
   const int64_t panels = PairPanels::count_for(n);
   for (int64_t i = 0; i < m; i += tile_rows) {

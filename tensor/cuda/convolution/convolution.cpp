@@ -243,6 +243,8 @@ void Builder::add_epilogue(cudnnBackendDescriptor_t y) {
 
 /// This thread's plans: a plan belongs to a handle, and that to a thread.
 const CudnnPlan& plan_for(const char* name, const Problem& problem, Device device) {
+  // The handle is made before the plans, and so destroyed after them.
+  cuda_runtime::cudnn_handle(device);
   thread_local std::map<std::pair<int, Problem>, std::unique_ptr<CudnnPlan>> plans;
   std::unique_ptr<CudnnPlan>& plan = plans[{device.index, problem}];
   if (!plan) plan = Builder(problem).plan(name, device);

@@ -106,9 +106,11 @@ void copy(const Tensor& given, const Tensor& target, bool waits) {
   const cudaStream_t stream = current_stream(device);
   const void* const on_host = to.is_cuda() ? source.raw_data() : target.raw_data();
   const bool pinned = cuda_runtime::is_pinned(on_host);
-  require<DeviceError>(from.is_cuda() || !is_capturing(stream), "copy from ", from, " to ", to,
-                       ": while a stream captures a graph nothing is copied from the host, whose memory each "
-                       "launch would read again; copy first, and record what reads the tensor");
+  // A copy to pageable memory waits, which a capture refuses by itself.
+  require<DeviceError>(
+      (from.is_cuda() && !pinned) || !is_capturing(stream), "copy from ", from, " to ", to,
+      ": while a stream captures a graph nothing is copied from or to the host, whose memory "
+      "each launch would use again; copy before or after the launch");
   copy_rows(source, target, rows, to.is_cuda() ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, stream);
   // The runtime has read pageable memory when the call returns; the caller may change it.
   if (to.is_cuda() && !pinned) return;

@@ -12,6 +12,7 @@
 #include "tensor/cuda/memory/segment_heap.h"
 #include "tensor/cuda/runtime/check.h"
 #include "tensor/cuda/runtime/device_guard.h"
+#include "tensor/cuda/runtime/graph.h"
 #include "tensor/cuda/runtime/library.h"
 #include "tensor/cuda/runtime/stream.h"
 #include "tensor/error.h"
@@ -59,6 +60,7 @@ class DeviceAllocator {
               [](void* segment, int64_t) { cudaFree(segment); }) {}
 
   void* allocate(int64_t bytes, cudaStream_t stream) {
+    require_graph_stream(stream, "allocation");
     const std::lock_guard lock(mutex_);
     const DeviceGuard guard(device_);
     collect(false);

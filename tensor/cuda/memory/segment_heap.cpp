@@ -142,7 +142,8 @@ void SegmentHeap::keep_segments_of(const void* stream, bool keeps) {
 int64_t SegmentHeap::largest_free() const {
   int64_t largest = 0;
   for (const auto& [key, pool] : pools_)
-    if (!pool.empty()) largest = std::max(largest, (*pool.rbegin())->bytes);
+    if (!pool.empty() && !kept_streams_.contains(key.first))
+      largest = std::max(largest, (*pool.rbegin())->bytes);
   return largest;
 }
 

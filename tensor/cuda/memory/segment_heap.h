@@ -50,7 +50,7 @@ class SegmentHeap {
 
   int64_t reserved() const { return reserved_; }
   int64_t segments_taken() const { return segments_taken_; }
-  /// The largest free block, of any stream.
+  /// The largest free block, of any stream but those whose segments are kept.
   int64_t largest_free() const;
 
  private:

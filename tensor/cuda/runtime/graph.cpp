@@ -27,7 +27,27 @@ class Recording {
   cudaGraph_t graph_;
 };
 
+/// The stream on which this thread records a graph; null outside a recording.
+thread_local cudaStream_t recording_stream = nullptr;
+
+/// While it lives, this thread records on `stream`.
+class RecordingScope {
+ public:
+  explicit RecordingScope(cudaStream_t stream) : before_(std::exchange(recording_stream, stream)) {}
+  ~RecordingScope() { recording_stream = before_; }
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
+
+ private:
+  cudaStream_t before_;
+};
+
 }  // namespace
+
+void require_graph_stream(cudaStream_t stream, const char* what) {
+  require<DeviceError>(recording_stream == nullptr || stream == recording_stream || !is_capturing(stream),
+                       what, ": while a graph is recorded only its own stream has memory and checks");
+}
 
 bool is_capturing(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -40,12 +60,9 @@ Graph::Graph(Device device) : device_(device), stream_(device), launched_(device
 }
 
 Graph::~Graph() {
-  if (was_launched_) {
-    try {
-      launched_.synchronize();
-    } catch (const Error&) {  // a lost device runs nothing any more
-    }
-  }
+  // Results may be read on other streams; their memory is free when the stream of the recording ends.
+  const DeviceGuard guard(device_);
+  if (was_launched_) cudaDeviceSynchronize();  // a lost device runs nothing any more
   if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
 }
 
@@ -57,6 +74,7 @@ void Graph::capture(const std::function<void()>& body) {
   std::exception_ptr error;
   try {
     const StreamScope scope(stream_);
+    const RecordingScope recording(stream_.get());
     body();
   } catch (...) {
     error = std::current_exception();
@@ -76,7 +94,8 @@ void Graph::capture(const std::function<void()>& body) {
 void Graph::adopt(cudaGraph_t recorded) {
   size_t count = 0;
   check(cudaGraphGetNodes(recorded, nullptr, &count), "cudaGraphGetNodes");
-  if (was_launched_) launched_.synchronize();
+  // Results of the former recording may be read on other streams, and their memory is used again.
+  if (was_launched_) check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   if (executable_ != nullptr) {
     cudaGraphExecUpdateResultInfo result{};
     if (cudaGraphExecUpdate(executable_, recorded, &result) == cudaSuccess) {

@@ -33,7 +33,8 @@ class Graph {
   /// before. A recording with the same nodes in the same order updates the executable graph; others make a
   /// new one. Throws what `body` throws, and DeviceError where `body` waits for the device (`item`, a copy to
   /// the CPU) or copies from the CPU; the former recording then stays. Waits for the launches so far.
-  /// Work that `body` gives to further streams is recorded where they wait for this one and it for them.
+  /// Work that `body` gives to further streams is recorded where they wait for this one and it for them; it
+  /// may not allocate, nor check values late: that is an error.
   void capture(const std::function<void()>& body);
   /// Gives the recorded work to `stream`; it begins after the last launch has ended. Errors of late checks
   /// (late_errors.h) come as for other work. Throws ValueError where nothing was recorded.
@@ -58,5 +59,8 @@ class Graph {
 
 /// Whether the stream records a graph at present.
 bool is_capturing(cudaStream_t stream);
+/// Throws DeviceError where this thread records a graph and `stream` is a further one of the recording: what
+/// `what` takes from it would not be the graph's own.
+void require_graph_stream(cudaStream_t stream, const char* what);
 
 }  // namespace tessera::cuda_runtime

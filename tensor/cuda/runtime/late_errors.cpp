@@ -77,6 +77,7 @@ class LateErrors {
   TakenSlot take(const LateCheck& what) {
     std::unique_lock lock(mutex_);
     const cudaStream_t stream = current_stream(device_);
+    require_graph_stream(stream, what.where);
     if (is_capturing(stream)) return {on_device_ + slots + take_recorded(what, stream), std::move(lock)};
     if (checks_.size() == slots) {
       check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
@@ -97,8 +98,9 @@ class LateErrors {
       if (pending.stream == stream) pending.stream = nullptr;
     for (Recorded& recorded : recorded_) {
       if (recorded.launched_on == stream) recorded.launched_on = nullptr;
-      if (recorded.recorded_by == stream) recorded.recorded_by = nullptr;
+      if (recorded.recorded_by == stream) end(recorded);
     }
+    drop_free();
   }
 
   /// Of the checks that the stream recorded, the new ones are forgotten, or the others are.
@@ -106,15 +108,19 @@ class LateErrors {
     const std::lock_guard lock(mutex_);
     for (Recorded& recorded : recorded_) {
       if (recorded.recorded_by != stream) continue;
-      if (recorded.is_new != keeps_new) recorded.recorded_by = nullptr;
+      if (recorded.is_new != keeps_new) end(recorded);
       recorded.is_new = false;
     }
+    drop_free();
   }
 
   void launched(cudaStream_t recorded_by, cudaStream_t stream) {
     const std::lock_guard lock(mutex_);
     for (Recorded& recorded : recorded_)
-      if (recorded.recorded_by == recorded_by) recorded.launched_on = stream;
+      if (recorded.recorded_by == recorded_by && !recorded.has_ended) {
+        recorded.launched_on = stream;
+        recorded.was_launched = true;
+      }
   }
 
   void release() {
@@ -134,12 +140,25 @@ class LateErrors {
     LateCheck what;
     cudaStream_t recorded_by;  ///< null: the slot is free
     cudaStream_t launched_on = nullptr;
-    bool is_new = true;  ///< of a recording that has not ended
+    bool is_new = true;         ///< of a recording that has not ended
+    bool was_launched = false;  ///< it may have found something
+    bool has_ended = false;     ///< its graph is gone; what it found is not
   };
   struct Pending {
     LateCheck what;
     cudaStream_t stream;  ///< null: one that has ended
   };
+
+  /// The graph has no such check any more. What launches have found is still thrown.
+  static void end(Recorded& recorded) {
+    if (recorded.was_launched)
+      recorded.has_ended = true;
+    else
+      recorded.recorded_by = nullptr;
+  }
+  void drop_free() {
+    while (!recorded_.empty() && recorded_.back().recorded_by == nullptr) recorded_.pop_back();
+  }
 
   size_t take_recorded(const LateCheck& what, cudaStream_t stream) {
     size_t place = 0;
@@ -191,10 +210,14 @@ class LateErrors {
     for (size_t i = 0; i < checks.size(); ++i)
       if (on_host_[i].position >= 0) throw_error(checks[i].what, on_host_[i]);
     for (size_t i = 0; i < recorded_.size(); ++i) {
-      if (recorded_[i].recorded_by == nullptr || on_host_[slots + i].position < 0) continue;
+      const bool is_wrong = recorded_[i].recorded_by != nullptr && on_host_[slots + i].position >= 0;
+      const LateCheck what = recorded_[i].what;
+      if (recorded_[i].has_ended) recorded_[i].recorded_by = nullptr;
+      if (!is_wrong) continue;
       clear(slots + i, 1);
-      throw_error(recorded_[i].what, on_host_[slots + i]);
+      throw_error(what, on_host_[slots + i]);
     }
+    drop_free();
   }
 
   Device device_;

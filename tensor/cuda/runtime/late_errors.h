@@ -58,7 +58,8 @@ void throw_late_errors(Device device);
 void forget_late_stream(Device device, cudaStream_t stream);
 
 /// Checks that are recorded in a graph have slots of their own, until the stream that recorded it ends or
-/// records another one: each launch checks again, and what it finds stays until it is thrown.
+/// records another one: each launch checks again. What it finds stays until it is thrown, even where the
+/// graph is gone by then.
 ///
 /// A scope around a recording. Its checks are forgotten with it unless `keep` takes them, in place of those
 /// of the stream's recording before.

@@ -2,6 +2,7 @@
 
 #include "tensor/cpu/layers/transformer_step.h"
 #include "tensor/ops/kernel.h"
+#include "tensor/overlap.h"
 #include "tensor/profile/cost.h"
 
 namespace tessera::ops {
@@ -29,7 +30,8 @@ void check_shapes(const Tensor& x, const TransformerStepWeights& w, const Tensor
   const auto fits = [](const Tensor& weight, const Tensor& bias, const Shape& shape) {
     return has_shape(weight, shape) && (!bias.defined() || has_shape(bias, {shape[0]}));
   };
-  require<ShapeError>(fits(w.norm_1, w.norm_1_bias, {width}) && fits(w.norm_2, w.norm_2_bias, {width}) &&
+  require<ShapeError>(wide >= 1 && fits(w.norm_1, w.norm_1_bias, {width}) &&
+                          fits(w.norm_2, w.norm_2_bias, {width}) &&
                           fits(w.qkv, w.qkv_bias, {3 * width, width}) &&
                           fits(w.projection, w.projection_bias, {width, width}) &&
                           fits(w.widening, w.widening_bias, {wide, width}) &&
@@ -61,6 +63,8 @@ void transformer_step(const Tensor& x, const TransformerStepWeights& weights, co
                       op, ": expected contiguous x of f32, and weights, keys and values of f32 or bf16, got ",
                       describe(x), " and ", describe(keys));
   const Device device = common_device(op, {&x, &keys, &values});
+  require_no_overlap(op, x, {&keys, &values});
+  require_no_overlap(op, keys, {&values});
   require<DTypeError>(device.is_cpu(), op, ": there is no kernel for ", device);
   int64_t pairs = 0;
   for (const int64_t length : lengths) pairs += length + 1;

@@ -101,7 +101,7 @@ TEST_CASE("cuda: a recording that fails leaves the one before") {
   }),
                   std::runtime_error);
   says(error_of([&] { graph.capture([&] { lost = ops::add(x, ops::zeros({64}).to(device)); }); }),
-       "copy from cpu to cuda:0: while a stream captures a graph nothing is copied from the host");
+       "copy from cpu to cuda:0: while a stream captures a graph nothing is copied from or to the host");
   graph.launch(current_stream(device));
   CHECK(ops::sum(y).item() == 4.0 * 64);
   CHECK(graph.nodes() == 1);
@@ -135,7 +135,9 @@ TEST_CASE("cuda: ids are checked at each launch of a graph") {
     ids.copy_from(wrong);
     graph.launch(current_stream(device));
   }
-  CHECK(error_of([&] { synchronize(device); }) == "");  // the graph is gone, and its checks
+  // The graph is gone; what its last launch has found is not.
+  says(error_of([&] { synchronize(device); }), "index 7 at position (2,) is outside [0, 5)");
+  CHECK(error_of([&] { synchronize(device); }) == "");
   for (int i = 0; i < 300; ++i) {
     Graph graph(device);
     graph.capture([&] { y = ops::embedding(ids, table); });
@@ -173,4 +175,32 @@ TEST_CASE("cuda: a training step in a graph trains as the step itself") {
   }
   CHECK(losses[0] == losses[1]);
   CHECK(losses[0][3] < losses[0][0]);
+}
+
+TEST_CASE("cuda: further streams of a recording have no memory and no checks of the graph") {
+  const Device device = device_under_test();
+  const Tensor x = ops::full({64}, 2.0, f32, device), y = ops::zeros({64}, f32, device);
+  const Stream side(device);
+  Graph graph(device);
+  says(error_of([&] {
+         graph.capture([&] {
+           side.wait(current_stream(device));
+           const StreamScope scope(side);
+           const Tensor lost = ops::add(x, x);
+         });
+       }),
+       "while a graph is recorded only its own stream has memory and checks");
+  // What it writes to memory from outside is recorded.
+  graph.capture([&] {
+    side.wait(current_stream(device));
+    {
+      const StreamScope scope(side);
+      y.copy_from(x);
+    }
+    Event end(device);
+    end.record(side.get());
+    end.block(current_stream(device));
+  });
+  graph.launch(current_stream(device));
+  CHECK(ops::sum(y).item() == 128.0);
 }

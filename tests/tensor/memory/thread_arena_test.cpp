@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "tensor/cpu/loops/scratch.h"
+#include "tensor/memory/cpu_allocator.h"
+#include "tensor/memory/poison.h"
 
 using namespace tessera;
 
@@ -29,7 +31,7 @@ TEST_CASE("thread arena: blocks given back in order are given out again") {
     REQUIRE(first != nullptr);
     CHECK(reinterpret_cast<uintptr_t>(first) % 64 == 0);
     void* const second = arena_allocate(1);
-    CHECK(static_cast<char*>(second) - static_cast<char*>(first) == 1024);
+    CHECK(static_cast<char*>(second) - static_cast<char*>(first) == 1024 + red_zone);
     CHECK(arena_free(second));
     CHECK(arena_allocate(2000) == second);
     // The lower one first: its memory waits for the upper one.
@@ -41,6 +43,24 @@ TEST_CASE("thread arena: blocks given back in order are given out again") {
     CHECK(arena_allocate(1000) == first);
     CHECK(arena_free(first));
   });
+}
+
+TEST_CASE("thread arena: a thread's memory goes back when it ends") {
+  const auto in_use = [] {
+    const CpuAllocatorStatistics now = cpu_allocator_statistics();
+    return now.reserved - now.cached;
+  };
+  const int64_t before = in_use();
+  for (int i = 0; i < 20; ++i)
+    in_new_thread([] {
+      for (int round = 0; round < 2; ++round) {
+        void* const first = arena_allocate(64);
+        void* const second = arena_allocate(1 << 20);
+        if (second != nullptr) arena_free(second);
+        arena_free(first);
+      }
+    });
+  CHECK(in_use() <= before + (int64_t{1} << 20));
 }
 
 TEST_CASE("thread arena: grows to what was needed at once, and not beyond its limit") {
