@@ -29,7 +29,6 @@ function(tessera_compile_options target)
             $<$<CONFIG:Debug>:-Og>>
             $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20
             --fmad=false
-            --extended-lambda
             --expt-relaxed-constexpr
             # The simulated card reads PTX from the objects, and names lines in its findings.
             -lineinfo

@@ -18,12 +18,14 @@ Parameters<T> parameters_of(const ActivationFunction& f) {
 
 template <class Function, class T>
 struct Value {
+  static constexpr int side_by_side = frequent_function;
   Parameters<T> parameters;
   __device__ T operator()(T x) const { return stored<T>(Function::value(loaded(x), parameters)); }
 };
 
 template <class Function, class T>
 struct Gradient {
+  static constexpr int side_by_side = frequent_function;
   Parameters<T> parameters;
   __device__ T operator()(T x, T dy) const {
     return stored<T>(Function::gradient(loaded(x), loaded(dy), parameters));
@@ -32,18 +34,21 @@ struct Gradient {
 
 template <class T>
 struct Sloped {
+  static constexpr int side_by_side = frequent_function;
   __device__ T operator()(T x, T slope) const {
     return loaded(x) > Computed<T>(0) ? x : stored<T>(loaded(slope) * loaded(x));
   }
 };
 template <class T>
 struct SlopedGradient {
+  static constexpr int side_by_side = frequent_function;
   __device__ T operator()(T x, T slope, T dy) const {
     return loaded(x) > Computed<T>(0) ? dy : stored<T>(loaded(slope) * loaded(dy));
   }
 };
 template <class T>
 struct SlopeGradient {
+  static constexpr int side_by_side = frequent_function;
   __device__ T operator()(T x, T dy) const {
     return stored<T>(loaded(x) > Computed<T>(0) ? Computed<T>(0) : loaded(x) * loaded(dy));
   }

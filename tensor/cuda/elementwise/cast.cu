@@ -9,14 +9,22 @@ namespace {
 template <class T>
 using Element = std::conditional_t<std::is_same_v<T, bool>, Boolean, T>;
 
+/// Tensors of a training step change between these types.
+template <class T>
+constexpr bool is_training_float =
+    std::is_same_v<T, float> || std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
+
 template <class From, class To>
 struct Convert {
+  static constexpr bool is_frequent = is_training_float<From> && is_training_float<To>;
+  static constexpr int side_by_side = is_frequent ? short_function : 1;
   __device__ To operator()(From x) const { return stored<To>(loaded(x)); }
 };
 
 /// Every element becomes one value.
 template <class T>
 struct Constant {
+  static constexpr int side_by_side = short_function;
   T value;
   __device__ T operator()() const { return value; }
 };
@@ -24,11 +32,12 @@ struct Constant {
 }  // namespace
 
 void cast(const Tensor& x, const Tensor& out) {
+  if (x.dtype() == out.dtype()) return copy(x, out);
   with_any(x.dtype(), [&]<class F>(TypeTag<F>) {
     with_any(out.dtype(), [&]<class T>(TypeTag<T>) {
       using From = Element<F>;
       using To = Element<T>;
-      apply<To, From>("cast", Convert<From, To>(), out, x);
+      if constexpr (!std::is_same_v<F, T>) apply<To, From>("cast", Convert<From, To>(), out, x);
     });
   });
 }

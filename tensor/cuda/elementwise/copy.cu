@@ -1,15 +1,19 @@
 #include "tensor/cuda/elementwise/elementwise.h"
 #include "tensor/cuda/elementwise/loop.cuh"
+#include "tensor/cuda/elementwise/transpose.h"
+#include "tensor/cuda/runtime/launch.h"
 
 namespace tessera::kernels::cuda {
 namespace {
 
 template <class T>
 struct Same {
+  static constexpr int side_by_side = short_function;
   __device__ T operator()(T x) const { return x; }
 };
 template <class T>
 struct Zero {
+  static constexpr int side_by_side = short_function;
   __device__ T operator()() const { return T(0); }
 };
 
@@ -40,6 +44,7 @@ void copy(const Tensor& source, const Tensor& target) {
                         cudaMemcpyDeviceToDevice, cuda_runtime::current_stream(device)),
         "cudaMemcpyAsync");
   }
+  if (copy_transposed(source, target)) return;
   with_bits(size_of(target.dtype()), [&]<class T>(T) { apply<T, T>("copy", Same<T>(), target, source); });
 }
 

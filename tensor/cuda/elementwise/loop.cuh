@@ -1,150 +1,218 @@
 #pragma once  // internal
 
-#include <array>
 #include <cstdint>
-#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "tensor/cuda/elementwise/element.cuh"
-#include "tensor/cuda/runtime/launch.h"
-#include "tensor/strided_loop.h"
+#include "tensor/cuda/elementwise/launch_loop.h"
+#include "tensor/cuda/runtime/block_size.h"
 
-/// The loop of every elementwise kernel: out[i] = f(in[i]...), operands of any strides, V elements per
-/// thread.
+/// The loop of every elementwise kernel: out[i] = f(in[i]...), or (a[i], b[i]) = f(in[i]...), operands of any
+/// strides. A thread computes a pack where the host found packs to fit (launch_loop.h), else one element.
+///
+/// A kernel costs compile time by its copies of f. So a step of the loop over a pack computes one element,
+/// unless the functor names more, `side_by_side`: a pack moves through its registers by a step's elements.
 namespace tessera::kernels::cuda {
+
+/// The elements of both results of a functor that has two.
+template <class T>
+struct ElementPair {
+  T first, second;
+};
+
+/// `side_by_side` of functions of a few instructions, and of those that a training step spends time in.
+/// @{
+inline constexpr int short_function = 8;
+inline constexpr int frequent_function = 2;
+/// @}
 
 /// Elements of a pack: 16 bytes of the widest operand.
 template <class... T>
-inline constexpr int pack_size = 16 / static_cast<int>(std::max({sizeof(T)...}));
-
-/// What a kernel needs of a StridedLoop, in 32 bits: divisions of 64 bits take four times as long.
-template <int N>
-struct LoopExtents {
-  int ndim;
-  uint32_t extents[Shape::max_ndim];
-  int64_t strides[N][Shape::max_ndim];
-};
-
-template <int V, class T>
-__device__ __forceinline__ Pack<T, V> load_pack(const T* from, int64_t stride) {
-  Pack<T, V> pack;
-  if constexpr (V == 1) {
-    pack.at[0] = *from;
-  } else if (stride == 0) {  // broadcast along the innermost dimension
-    const T element = *from;
-#pragma unroll
-    for (int i = 0; i < V; ++i) pack.at[i] = element;
-  } else {
-    pack = *reinterpret_cast<const Pack<T, V>*>(from);
-  }
-  return pack;
+constexpr int pack_of() {
+  size_t widest = 1;
+  ((widest = sizeof(T) > widest ? sizeof(T) : widest), ...);
+  return static_cast<int>(16 / widest);
 }
 
-/// One pack per thread. With V > 1 the innermost extent is a multiple of V, or the only one, and its strides
-/// are 1 or 0.
-template <int V, class F, class Out, class... In, size_t... I>
-__device__ __forceinline__ void compute_pack(const F& f, uint32_t first, uint32_t count,
-                                             const LoopExtents<1 + sizeof...(In)>& loop, Out* out,
-                                             std::index_sequence<I...>, const In*... in) {
-  constexpr int operands = 1 + sizeof...(In);
-  int64_t offsets[operands] = {};
-  uint32_t rest = first;
+/// Elements of a step over packs of V.
+template <class F, int V>
+constexpr int step_of() {
+  if constexpr (requires { F::side_by_side; })
+    return F::side_by_side < V ? F::side_by_side : V;
+  else
+    return 1;
+}
+
+/// Moves elements `step`... of a pack to the places 0...; what the last `step` places hold is not specified.
+template <int step, class T, int V>
+__device__ __forceinline__ void advance(Pack<T, V>& pack) {
+  constexpr int words = static_cast<int>(sizeof(T)) * V / 4, bits = static_cast<int>(sizeof(T)) * step * 8;
+  if constexpr (sizeof(T) >= 4 || words == 0) {
+#pragma unroll
+    for (int i = 0; i + step < V; ++i) pack.at[i] = pack.at[i + step];
+  } else {
+    struct Words {
+      uint32_t at[words];
+    };
+    Words from = __builtin_bit_cast(Words, pack);
+#pragma unroll
+    for (int i = 0; i < words; ++i) {
+      const int low = i + bits / 32, high = low + 1;
+      if constexpr (bits % 32 == 0)
+        from.at[i] = low < words ? from.at[low] : 0;
+      else
+        from.at[i] = __funnelshift_r(from.at[low], high < words ? from.at[high] : 0, bits % 32);
+    }
+    pack = __builtin_bit_cast(Pack<T, V>, from);
+  }
+}
+
+/// An operand as a thread sees it: the place of its first element, and a pack.
+template <class T, int V>
+struct Operand {
+  char* place;
+  int64_t stride;  ///< bytes from an element to the next
+  Pack<T, V> pack;
+
+  __device__ __forceinline__ T& element(uint32_t i) const {
+    return *reinterpret_cast<T*>(place + i * stride);
+  }
+  __device__ __forceinline__ void load() {
+    if (stride == 0) {  // broadcast along the innermost dimension
+      const T element = *reinterpret_cast<const T*>(place);
+#pragma unroll
+      for (int i = 0; i < V; ++i) pack.at[i] = element;
+    } else {
+      pack = *reinterpret_cast<const Pack<T, V>*>(place);
+    }
+  }
+  __device__ __forceinline__ void store() const {
+    *reinterpret_cast<Pack<T, V>*>(place) = pack;
+  }
+};
+
+/// One result, or two.
+template <class Out, int V>
+struct Results {
+  Operand<Out, V> at[1];
+  __device__ __forceinline__ void put(int i, Out value) { at[0].pack.at[i] = value; }
+  __device__ __forceinline__ void write(uint32_t i, Out value) const { at[0].element(i) = value; }
+};
+template <class Out, int V>
+struct Results<ElementPair<Out>, V> {
+  Operand<Out, V> at[2];
+  __device__ __forceinline__ void put(int i, ElementPair<Out> value) {
+    at[0].pack.at[i] = value.first;
+    at[1].pack.at[i] = value.second;
+  }
+  __device__ __forceinline__ void write(uint32_t i, ElementPair<Out> value) const {
+    at[0].element(i) = value.first;
+    at[1].element(i) = value.second;
+  }
+};
+
+/// Out is the type of f's results: an element, or an ElementPair.
+template <int V, class F, class Out, int N, class... In>
+__device__ __forceinline__ void compute_elements(const F& f, const LoopArguments<N>& loop,
+                                                 Results<Out, V> results, Operand<In, V>... in) {
+  constexpr int step = step_of<F, V>(), outputs = N - static_cast<int>(sizeof...(In));
+  const uint64_t first =
+      (static_cast<uint64_t>(blockIdx.x) * threads_per_block + threadIdx.x) * (loop.packed ? V : 1);
+  if (first >= loop.count) return;
+  int64_t offsets[N] = {};
+  auto rest = static_cast<uint32_t>(first);
+#pragma unroll 1
   for (int d = loop.ndim - 1; d > 0; --d) {
     const uint32_t index = rest % loop.extents[d];
     rest /= loop.extents[d];
 #pragma unroll
-    for (int k = 0; k < operands; ++k) offsets[k] += index * loop.strides[k][d];
+    for (int k = 0; k < N; ++k) offsets[k] += index * loop.operands[k].strides[d];
   }
-#pragma unroll
-  for (int k = 0; k < operands; ++k) offsets[k] += rest * loop.strides[k][0];
-  const int inner = loop.ndim - 1;
-  if (V == 1 || count >= V) {
-    const auto packs = std::make_tuple(load_pack<V>(in + offsets[1 + I], loop.strides[1 + I][inner])...);
-    Pack<Out, V> result;
-#pragma unroll
-    for (int i = 0; i < V; ++i) result.at[i] = f(std::get<I>(packs).at[i]...);
-    *reinterpret_cast<Pack<Out, V>*>(out + offsets[0]) = result;
-  } else {
-    for (uint32_t i = 0; i < count; ++i)
-      out[offsets[0] + i] = f(in[offsets[1 + I] + i * loop.strides[1 + I][inner]]...);
-  }
-}
-
-template <int V, class F, class Out, class... In>
-__global__ void __launch_bounds__(threads_per_block, min_blocks)
-    elementwise_kernel(F f, uint32_t count, LoopExtents<1 + sizeof...(In)> loop, Out* out, const In*... in) {
-  const uint64_t first = (static_cast<uint64_t>(blockIdx.x) * threads_per_block + threadIdx.x) * V;
-  if (first >= count) return;
-  compute_pack<V>(f, static_cast<uint32_t>(first), count - static_cast<uint32_t>(first), loop, out,
-                  std::index_sequence_for<In...>(), in...);
-}
-
-/// Whether packs of `bytes` at `address` are aligned for every row of the loop.
-template <int N>
-bool packs_fit(const StridedLoop<N>& loop, int operand, const void* address, int element_bytes, int pack) {
-  const int inner = loop.ndim - 1;
-  if (loop.strides[operand][inner] == 0) return operand > 0;
-  if (loop.strides[operand][inner] != 1) return false;
-  if (reinterpret_cast<uintptr_t>(address) % (static_cast<size_t>(element_bytes) * pack) != 0) return false;
-  for (int d = 0; d < inner; ++d)
-    if (loop.strides[operand][d] % pack != 0) return false;
-  return true;
-}
-
-/// Launches the loop for the part of `loop` that begins at the pointers; halves what has 2^31 elements and
-/// more.
-template <class F, class Out, class... In>
-void launch_loop(const char* name, Device device, const F& f, const StridedLoop<1 + sizeof...(In)>& loop,
-                 Out* out, const In*... in) {
-  constexpr int operands = 1 + sizeof...(In), pack = pack_size<Out, In...>;
-  int64_t count = 1;
-  for (int d = 0; d < loop.ndim; ++d) count *= loop.extents[d];
-  if (count == 0) return;
-  if (count >= int64_t{1} << 31) {
-    int widest = 0;
-    for (int d = 1; d < loop.ndim; ++d)
-      if (loop.extents[d] > loop.extents[widest]) widest = d;
-    StridedLoop<operands> low = loop, high = loop;
-    low.extents[widest] = loop.extents[widest] / 2;
-    high.extents[widest] = loop.extents[widest] - low.extents[widest];
-    launch_loop(name, device, f, low, out, in...);
-    int k = 0;
-    const int64_t skipped = low.extents[widest];
-    out += skipped * loop.strides[0][widest];
-    const std::tuple<const In*...> rest{(in + skipped * loop.strides[++k][widest])...};  // in order
-    std::apply([&](const In*... from) { launch_loop(name, device, f, high, out, from...); }, rest);
-    return;
-  }
-  LoopExtents<operands> extents{};
-  extents.ndim = loop.ndim;
-  for (int d = 0; d < loop.ndim; ++d) {
-    extents.extents[d] = static_cast<uint32_t>(loop.extents[d]);
-    for (int k = 0; k < operands; ++k) extents.strides[k][d] = loop.strides[k][d];
-  }
-  bool packed =
-      pack > 1 && (loop.ndim == 1 || loop.inner() % pack == 0) && packs_fit(loop, 0, out, sizeof(Out), pack);
+  const auto begin = [&](auto& operand, int k) {
+    operand.place = loop.operands[k].data + offsets[k] + rest * loop.operands[k].strides[0];
+    operand.stride = loop.operands[k].strides[loop.ndim - 1];
+  };
   int k = 0;
-  ((packed = packed && packs_fit(loop, ++k, in, sizeof(In), pack)), ...);
-  if (packed)
-    launch(name, device, (count + pack - 1) / pack, [&](dim3 grid, dim3 block, cudaStream_t stream) {
-      elementwise_kernel<pack, F, Out, In...>
-          <<<grid, block, 0, stream>>>(f, static_cast<uint32_t>(count), extents, out, in...);
-    });
-  else
-    launch(name, device, count, [&](dim3 grid, dim3 block, cudaStream_t stream) {
-      elementwise_kernel<1, F, Out, In...>
-          <<<grid, block, 0, stream>>>(f, static_cast<uint32_t>(count), extents, out, in...);
-    });
+#pragma unroll
+  for (; k < outputs; ++k) begin(results.at[k], k);
+  (begin(in, k++), ...);
+
+  const uint32_t left = loop.count - static_cast<uint32_t>(first);
+  const uint32_t count = !loop.packed ? 1 : left < V ? left : V;
+  const bool whole = loop.packed && count == V;
+  if (whole) (in.load(), ...);
+  if constexpr (step == 1) {
+#pragma unroll 1
+    for (uint32_t i = 0; i < count; ++i) {
+      const Out value = f((whole ? in.pack.at[0] : in.element(i))...);
+      if (whole) {
+        (advance<1>(in.pack), ...);
+#pragma unroll
+        for (auto& result : results.at) advance<1>(result.pack);
+        results.put(V - 1, value);
+      } else {
+        results.write(i, value);
+      }
+    }
+  } else if (whole) {
+#pragma unroll 1
+    for (int i = 0; i < V; i += step) {
+      Out values[step];
+#pragma unroll
+      for (int j = 0; j < step; ++j) values[j] = f(in.pack.at[j]...);
+      (advance<step>(in.pack), ...);
+#pragma unroll
+      for (auto& result : results.at) advance<step>(result.pack);
+#pragma unroll
+      for (int j = 0; j < step; ++j) results.put(V - step + j, values[j]);
+    }
+  } else {
+#pragma unroll 1
+    for (uint32_t i = 0; i < count; ++i) results.write(i, f(in.element(i)...));
+  }
+  if (whole) {
+#pragma unroll
+    for (const auto& result : results.at) result.store();
+  }
+}
+
+template <class F, class Out, class... In>
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
+    elementwise_kernel(const __grid_constant__ F f,
+                       const __grid_constant__ LoopArguments<1 + sizeof...(In)> loop) {
+  constexpr int V = pack_of<Out, In...>();
+  compute_elements<V>(f, loop, Results<Out, V>(), Operand<In, V>()...);
+}
+
+template <class F, class Out, class... In>
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
+    pair_kernel(const __grid_constant__ F f, const __grid_constant__ LoopArguments<2 + sizeof...(In)> loop) {
+  constexpr int V = pack_of<Out, In...>();
+  compute_elements<V>(f, loop, Results<ElementPair<Out>, V>(), Operand<In, V>()...);
+}
+
+/// The kernel of out = f(in...).
+template <class F, class Out, class... In>
+LoopKernel loop_kernel() {
+  return {reinterpret_cast<const void*>(&elementwise_kernel<F, Out, In...>), pack_of<Out, In...>(), 1};
 }
 
 /// out = f(in...), elementwise; the inputs have out's shape, and the dtypes of Out and In.
 template <class Out, class... In, class F, class... Tensors>
 void apply(const char* name, const F& f, const Tensor& out, const Tensors&... in) {
   static_assert(sizeof...(In) == sizeof...(Tensors));
-  if (out.numel() == 0) return;
-  const StridedLoop<1 + sizeof...(In)> loop(out.shape(), {&out.strides(), &in.strides()...});
-  launch_loop(name, out.device(), f, loop, static_cast<Out*>(out.raw_data()),
-              static_cast<const In*>(in.raw_data())...);
+  launch_loop(name, loop_kernel<F, Out, In...>(), &f, {&out, &in...});
+}
+
+/// (a, b) = f(in...), elementwise; all tensors have one shape, a and b the dtype of Out, the others that of
+/// In. No result overlaps an operand, unless it is that operand.
+template <class Out, class... In, class F, class... Tensors>
+void apply_pair(const char* name, const F& f, const Tensor& a, const Tensor& b, const Tensors&... in) {
+  static_assert(sizeof...(In) == sizeof...(Tensors));
+  const LoopKernel kernel = {reinterpret_cast<const void*>(&pair_kernel<F, Out, In...>),
+                             pack_of<Out, In...>(), 2};
+  launch_loop(name, kernel, &f, {&a, &b, &in...});
 }
 
 }  // namespace tessera::kernels::cuda

@@ -2,12 +2,14 @@
 
 #include "tensor/cuda/elementwise/loop.cuh"
 #include "tensor/cuda/indexing/index.cuh"
+#include "tensor/cuda/runtime/launch.h"
 
 namespace tessera::kernels::cuda {
 namespace {
 
 template <class T>
 struct Same {
+  static constexpr int side_by_side = short_function;
   __device__ T operator()(T x) const { return x; }
 };
 
@@ -51,10 +53,12 @@ void flip(const Tensor& x, unsigned dims, const Tensor& out) {
     start += (x.shape()[i] - 1) * mirrored[i];
     mirrored[i] = -mirrored[i];
   }
-  const StridedLoop<2> loop(out.shape(), {&out.strides(), &mirrored});
+  const int64_t bytes = size_of(x.dtype());
+  const LoopView views[] = {{out.raw_data(), bytes, &out.strides()},
+                            {static_cast<char*>(x.raw_data()) + start * bytes, bytes, &mirrored}};
   by_width(x.dtype(), [&]<class T>(T) {
-    launch_loop("flip", out.device(), Same<T>(), loop, static_cast<T*>(out.raw_data()),
-                static_cast<const T*>(x.raw_data()) + start);
+    const Same<T> same;
+    launch_loop("flip", loop_kernel<Same<T>, T, T>(), &same, out.device(), out.shape(), views, 2);
   });
 }
 

@@ -9,6 +9,7 @@ namespace {
 #define TESSERA_TERNARY_FUNCTION(name)                                              \
   template <class T>                                                                \
   struct ternary_##name {                                                           \
+    static constexpr int side_by_side = short_function;                             \
     Computed<T> factor;                                                             \
     __device__ T operator()(T a, T b, T c) const {                                  \
       return stored<T>(elementwise::name(loaded(a), loaded(b), loaded(c), factor)); \
@@ -43,6 +44,7 @@ void integers(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, d
 /// condition ? a : b, for elements of any type that has the size of T.
 template <class T>
 struct Choose {
+  static constexpr int side_by_side = short_function;
   __device__ T operator()(uint8_t condition, T a, T b) const { return condition != 0 ? a : b; }
 };
 

@@ -1,5 +1,6 @@
 // Running values along lines. The threads of a row share a line: each takes a few neighbouring elements, and
-// the values that they start from are combined in a tree of fixed shape. Long lines are cut into segments:
+// the values that they start from are combined in a tree of fixed shape. The elements pass through shared
+// memory: a block reads and writes those of its lines one after the other. Long lines are cut into segments:
 // their totals first, then each segment from the total of those before it. Where neighbouring lines are
 // neighbours in memory a thread takes a line instead.
 #include "tensor/cuda/indexing/scans.h"
@@ -87,38 +88,92 @@ __device__ typename Op::State scan_row(const Op& op, typename Op::State own, typ
   return before;
 }
 
+/// Elements of a block's tile in shared memory: a word is left out after every 128 bytes, so that threads
+/// that are run_elements apart meet different banks.
+template <class T>
+struct StagedTile {
+  static constexpr int group = 128 / static_cast<int>(sizeof(T));
+  static constexpr int gap = sizeof(T) < 4 ? 4 / static_cast<int>(sizeof(T)) : 1;
+  static constexpr int elements = run_elements * threads_per_block;
+  T at[elements + elements / group * gap];
+  __device__ T& operator[](int i) { return at[i + i / group * gap]; }
+};
+
+/// The places of a block's lines, and the part of them that is in shared memory.
+struct LineTile {
+  const int64_t* places;  ///< of the lines
+  int64_t first, step;    ///< of their elements
+  int lines, width, pitch;
+
+  /// Calls body(place, i) for the tile's elements, i being their index in shared memory; neighbouring threads
+  /// take neighbouring elements.
+  template <class Body>
+  __device__ __forceinline__ void for_each(const Body& body) const {
+    const int thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+#pragma unroll
+    for (int r = 0; r < run_elements; ++r) {
+      const int k = thread + r * threads_per_block;
+      if (k >= lines * width) break;
+      const int line = lines == 1 ? 0 : k / width, column = k - line * width;
+      body(places[line] + (first + column) * step, line * pitch + column);
+    }
+  }
+};
+
 /// blockDim.x threads to a line, blockDim.y lines to a block; gridDim.y segments. Writes the results, or with
 /// `only_totals` those of the segments.
 template <class Op>
 __global__ void __launch_bounds__(threads_per_block, min_blocks) scan_rows(Job<Op> job, bool only_totals) {
   using State = typename Op::State;
+  using Element = typename Op::Element;
+  using Out = typename Op::Out;
   __shared__ __align__(16) unsigned char memory[threads_per_block * sizeof(State)];
+  __shared__ union Staged {
+    StagedTile<Element> elements;
+    StagedTile<Out> results;
+  } staged;
+  __shared__ int64_t from[threads_per_block], to[threads_per_block];
   State* const row = reinterpret_cast<State*>(memory) + threadIdx.y * blockDim.x;
-  const int64_t line = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
+  const int64_t first_line = static_cast<int64_t>(blockIdx.x) * blockDim.y, line = first_line + threadIdx.y;
+  const int lines = static_cast<int>(min(job.lines - first_line, int64_t{blockDim.y}));
   const uint32_t segment = blockIdx.y;
   const bool exists = line < job.lines;
-  const int64_t at = exists ? job.from[line] : 0, out = exists ? job.to[line] : 0;
+  if (exists && threadIdx.x == 0) {
+    from[threadIdx.y] = job.from[line];
+    to[threadIdx.y] = job.to[line];
+  }
+  __syncthreads();
+  const int pitch = run_elements * static_cast<int>(blockDim.x);
+  const int own_first = static_cast<int>(threadIdx.x) * run_elements;
+  const int own_place = static_cast<int>(threadIdx.y) * pitch + own_first;
   const int64_t begin = segment * job.segment_length, end = min(job.n, begin + job.segment_length);
   State carried = job.op.none();
   if (exists && !only_totals && segment > 0) carried = job.totals[line * job.segments + segment - 1];
-  for (int64_t tile = begin; tile < end; tile += int64_t{run_elements} * blockDim.x) {
-    const int64_t first = tile + int64_t{run_elements} * threadIdx.x;
+  for (int64_t tile = begin; tile < end; tile += pitch) {
+    const int width = static_cast<int>(min(end - tile, int64_t{pitch}));
+    LineTile{from, tile, job.step, lines, width, pitch}.for_each(
+        [&](int64_t place, int i) { staged.elements[i] = job.x[place]; });
+    __syncthreads();
     State states[run_elements];
     State own = job.op.none();
 #pragma unroll
     for (int i = 0; i < run_elements; ++i) {
-      if (exists && first + i < end)
-        own = job.op.combine(own, job.op.of(job.x[at + (first + i) * job.step], first + i));
+      if (exists && own_first + i < width)
+        own = job.op.combine(own, job.op.of(staged.elements[own_place + i], tile + own_first + i));
       states[i] = own;
     }
     State total;
     const State before = job.op.combine(carried, scan_row(job.op, own, row, &total));
     carried = job.op.combine(carried, total);
-    if (only_totals) continue;
+    if (only_totals) continue;  // scan_row has waited for all threads
 #pragma unroll
     for (int i = 0; i < run_elements; ++i)
-      if (exists && first + i < end)
-        job.out[out + (first + i) * job.out_step] = job.op.result(job.op.combine(before, states[i]));
+      if (exists && own_first + i < width)
+        staged.results[own_place + i] = job.op.result(job.op.combine(before, states[i]));
+    __syncthreads();
+    LineTile{to, tile, job.out_step, lines, width, pitch}.for_each(
+        [&](int64_t place, int i) { job.out[place] = staged.results[i]; });
+    __syncthreads();
   }
   if (only_totals && exists && threadIdx.x == 0) job.totals[line * job.segments + segment] = carried;
 }

@@ -1,7 +1,7 @@
 #include "tensor/cuda/layers/activation_linear.h"
 
 #include "tensor/arguments/activation_table.h"
-#include "tensor/cuda/elementwise/pair_loop.cuh"
+#include "tensor/cuda/elementwise/loop.cuh"
 #include "tensor/elementwise/activation.h"
 #include "tensor/types/dtype_switch.h"
 
@@ -12,6 +12,7 @@ namespace {
 #define TESSERA_ACTIVATION(name)                                               \
   template <class T>                                                           \
   struct name##_pair {                                                         \
+    static constexpr int side_by_side = frequent_function;                     \
     __device__ ElementPair<T> operator()(T x, T dy) const {                    \
       return {stored<T>(elementwise::name(loaded(x))),                         \
               stored<T>(elementwise::name##_backward(loaded(x), loaded(dy)))}; \
@@ -24,6 +25,7 @@ TESSERA_ACTIVATION(silu)
 
 template <class T>
 struct gelu_pair {
+  static constexpr int side_by_side = frequent_function;
   __device__ ElementPair<T> operator()(T x, T dy) const {
     const auto both = elementwise::gelu_with_gradient(loaded(x), loaded(dy));
     return {stored<T>(both.value), stored<T>(both.gradient)};

@@ -1,7 +1,7 @@
 // One pass forward, and one for both gradients.
 #include "tensor/cuda/layers/gated.h"
 
-#include "tensor/cuda/elementwise/pair_loop.cuh"
+#include "tensor/cuda/elementwise/loop.cuh"
 #include "tensor/elementwise/activation.h"
 #include "tensor/types/dtype_switch.h"
 
@@ -39,12 +39,14 @@ struct sigmoid_gate {
 
 template <class Function, class T>
 struct Forward {
+  static constexpr int side_by_side = frequent_function;
   __device__ T operator()(T gate, T x) const { return stored<T>(Function::value(loaded(gate)) * loaded(x)); }
 };
 
 /// The gradients of the gate and of x.
 template <class Function, class T>
 struct Backward {
+  static constexpr int side_by_side = frequent_function;
   __device__ ElementPair<T> operator()(T gate, T x, T dy) const {
     const Computed<T> g = loaded(gate), gradient = loaded(dy);
     return {stored<T>(Function::gradient(g, gradient * loaded(x))), stored<T>(Function::value(g) * gradient)};

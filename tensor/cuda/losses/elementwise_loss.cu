@@ -7,6 +7,7 @@
 #include "tensor/cuda/elementwise/loop.cuh"
 #include "tensor/cuda/losses/elementwise_loss.h"
 #include "tensor/cuda/reduction/block_reduce.cuh"
+#include "tensor/cuda/runtime/launch.h"
 #include "tensor/types/dtype_switch.h"
 
 namespace tessera::kernels::cuda {
@@ -16,6 +17,7 @@ constexpr int64_t most_blocks = 1024;
 
 template <class Function, class T>
 struct Value {
+  static constexpr int side_by_side = frequent_function;
   Computed<T> p;
   __device__ T operator()(T x, T target) const {
     return stored<T>(Function::value(loaded(x), loaded(target), p));
@@ -24,6 +26,7 @@ struct Value {
 
 template <class Function, class T>
 struct Gradient {
+  static constexpr int side_by_side = frequent_function;
   Computed<T> p, scale;
   __device__ T operator()(T x, T target, T dloss) const {
     return stored<T>((scale * loaded(dloss)) * Function::slope(loaded(x), loaded(target), p));

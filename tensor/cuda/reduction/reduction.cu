@@ -31,15 +31,20 @@ struct Ending {
   void* out = nullptr;
 };
 
-/// One pass over all elements.
-template <class A>
+/// One pass over all elements, computed in a type A.
 struct Job {
   ReductionLayout layout;
-  A parameter;          ///< of every result, unless `parameters`
-  const A* parameters;  ///< one per result, or null
+  double parameter;        ///< of every result, unless `parameters`
+  const void* parameters;  ///< one A per result, or null
   uint32_t segments, segment_length;
-  PartialOf<A>* partials;  ///< results x segments; null for one segment
+  void* partials;  ///< results x segments of PartialOf<A>; null for one segment
   Ending ending;
+};
+
+/// The kernels of a pass. The host's code that launches them is the same for all.
+struct PassKernels {
+  const void *rows, *columns, *combine;
+  DType partial;
 };
 
 template <class Value>
@@ -68,8 +73,9 @@ __device__ void store(DType dtype, void* out, uint32_t at, Value value) {
   }
 }
 
-template <class T, class A>
-__device__ void end_result(const Job<A>& job, const T* x, uint32_t result, PartialOf<A> value) {
+/// Of the endings with long code a pass has its own one alone.
+template <Pass P, class T, class A>
+__device__ void end_result(const Job& job, const T* x, uint32_t result, PartialOf<A> value) {
   const Ending& ending = job.ending;
   if (ending.finish == Finish::as_is) return store(ending.dtype, ending.out, result, value);
   if (ending.finish == Finish::at_least)
@@ -86,17 +92,19 @@ __device__ void end_result(const Job<A>& job, const T* x, uint32_t result, Parti
       v = sqrt(v / ending.factor);
       break;
     case Finish::power:
-      v = elementwise::pow(v, ending.factor);
+      if constexpr (P == Pass::sum_of_powers) v = elementwise::pow(v, ending.factor);
       break;
     case Finish::finite:
       v = isinf(v) ? 0.0 : v;
       break;
     case Finish::logarithm_shifted:
-      v = elementwise::log(v) + static_cast<double>(job.parameters[result]);
+      if constexpr (P == Pass::sum_of_exponentials)
+        v = elementwise::log(v) + static_cast<double>(static_cast<const A*>(job.parameters)[result]);
       break;
     case Finish::mean_of_deviations:
-      v = static_cast<double>(static_cast<A>(loaded(x[offset_of(job.layout.kept, result)]))) +
-          v / ending.factor;
+      if constexpr (P == Pass::sum_of_deviations)
+        v = static_cast<double>(static_cast<A>(loaded(x[offset_of(job.layout.kept, result)]))) +
+            v / ending.factor;
       break;
     default:
       break;
@@ -105,13 +113,13 @@ __device__ void end_result(const Job<A>& job, const T* x, uint32_t result, Parti
 }
 
 /// A segment of a result that has been reduced.
-template <class T, class A>
-__device__ void end_segment(const Job<A>& job, const T* x, uint32_t result, uint32_t segment,
+template <Pass P, class T, class A>
+__device__ void end_segment(const Job& job, const T* x, uint32_t result, uint32_t segment,
                             PartialOf<A> value) {
   if (job.partials != nullptr)
-    job.partials[static_cast<size_t>(result) * job.segments + segment] = value;
+    static_cast<PartialOf<A>*>(job.partials)[static_cast<size_t>(result) * job.segments + segment] = value;
   else
-    end_result<T, A>(job, x, result, value);
+    end_result<P, T, A>(job, x, result, value);
 }
 
 /// The elements first, first + step, ... below `end` of the result at `x`.
@@ -131,16 +139,18 @@ __device__ PartialOf<A> reduce_run(const T* x, const Dims& dims, uint32_t first,
 }
 
 template <Pass P, class T, class A>
-__device__ A parameter_of(const Job<A>& job, const T* x, uint32_t result) {
+__device__ A parameter_of(const Job& job, const T* x, uint32_t result) {
   if constexpr (P == Pass::sum_of_deviations)
     return static_cast<A>(loaded(*x));
   else
-    return job.parameters != nullptr ? job.parameters[result] : job.parameter;
+    return job.parameters != nullptr ? static_cast<const A*>(job.parameters)[result]
+                                     : static_cast<A>(job.parameter);
 }
 
 /// blockDim.x threads to a result, blockDim.y results to a block; gridDim.y segments.
 template <Pass P, class T, class A>
-__global__ void __launch_bounds__(threads_per_block, min_blocks) reduce_rows(Job<A> job, const T* x) {
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
+    reduce_rows(const __grid_constant__ Job job, const T* x) {
   __shared__ PartialOf<A> values[threads_per_block];
   const uint32_t result = blockIdx.x * blockDim.y + threadIdx.y, segment = blockIdx.y;
   PartialOf<A>* row = values + threadIdx.y * blockDim.x;
@@ -159,12 +169,13 @@ __global__ void __launch_bounds__(threads_per_block, min_blocks) reduce_rows(Job
     if (threadIdx.x < half) row[threadIdx.x] = combined<P>(row[threadIdx.x], row[threadIdx.x + half]);
     __syncthreads();
   }
-  if (exists && threadIdx.x == 0) end_segment<T, A>(job, x, result, segment, row[0]);
+  if (exists && threadIdx.x == 0) end_segment<P, T, A>(job, x, result, segment, row[0]);
 }
 
 /// blockDim.x neighbouring results to a block, blockDim.y threads to each; gridDim.y segments.
 template <Pass P, class T, class A>
-__global__ void __launch_bounds__(threads_per_block, min_blocks) reduce_columns(Job<A> job, const T* x) {
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
+    reduce_columns(const __grid_constant__ Job job, const T* x) {
   __shared__ PartialOf<A> values[threads_per_block];
   const uint32_t result = blockIdx.x * blockDim.x + threadIdx.x, segment = blockIdx.y;
   const bool exists = result < job.layout.results;
@@ -180,22 +191,22 @@ __global__ void __launch_bounds__(threads_per_block, min_blocks) reduce_columns(
   __syncthreads();
   if (!exists || threadIdx.y != 0) return;
   for (uint32_t k = 1; k < blockDim.y; ++k) value = combined<P>(value, values[k * blockDim.x + threadIdx.x]);
-  end_segment<T, A>(job, x, result, segment, value);
+  end_segment<P, T, A>(job, x, result, segment, value);
 }
 
-/// The segments of each result, in order.
+/// The segments of each result, in order. x is read by a sum of deviations alone.
 template <Pass P, class T, class A>
-__global__ void __launch_bounds__(threads_per_block, min_blocks) combine_segments(Job<A> job, const T* x) {
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
+    combine_segments(const __grid_constant__ Job job, const T* x) {
   const uint64_t result = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (result >= job.layout.results) return;
-  const PartialOf<A>* partials = job.partials + result * job.segments;
+  const PartialOf<A>* partials = static_cast<const PartialOf<A>*>(job.partials) + result * job.segments;
   PartialOf<A> value = partials[0];
   for (uint32_t k = 1; k < job.segments; ++k) value = combined<P>(value, partials[k]);
-  end_result<T, A>(job, x, static_cast<uint32_t>(result), value);
+  end_result<P, T, A>(job, x, static_cast<uint32_t>(result), value);
 }
 
-template <Pass P, class T, class A>
-void run_pass(const Tensor& x, Job<A> job) {
+void run_kernels(const PassKernels& kernels, const Tensor& x, Job job) {
   const ReductionLayout& layout = job.layout;
   const Device device = x.device();
   const cuda_runtime::DeviceGuard guard(device);
@@ -204,19 +215,28 @@ void run_pass(const Tensor& x, Job<A> job) {
   job.segments = launched.segments, job.segment_length = launched.segment_length;
   Tensor partials;
   if (job.segments > 1) {
-    partials = Tensor::empty({int64_t{layout.results} * job.segments}, dtype_of<PartialOf<A>>, device);
-    job.partials = static_cast<PartialOf<A>*>(partials.raw_data());
+    partials = Tensor::empty({int64_t{layout.results} * job.segments}, kernels.partial, device);
+    job.partials = partials.raw_data();
   }
-  const T* values = static_cast<const T*>(x.raw_data());
-  if (layout.columns)
-    reduce_columns<P, T, A><<<launched.grid(), launched.block, 0, stream>>>(job, values);
-  else
-    reduce_rows<P, T, A><<<launched.grid(), launched.block, 0, stream>>>(job, values);
-  cuda_runtime::check_launch("reduce");
+  const void* values = x.raw_data();
+  void* arguments[] = {&job, &values};
+  const void* const kernel = layout.columns ? kernels.columns : kernels.rows;
+  cuda_runtime::check(cudaLaunchKernel(kernel, launched.grid(), launched.block, arguments, 0, stream),
+                      "reduce");
   if (job.segments == 1) return;
-  launch("reduce", device, layout.results, [&](dim3 many, dim3 threads, cudaStream_t) {
-    combine_segments<P, T, A><<<many, threads, 0, stream>>>(job, values);
+  launch("reduce", device, layout.results, [&](dim3 grid, dim3 block, cudaStream_t) {
+    cuda_runtime::check(cudaLaunchKernel(kernels.combine, grid, block, arguments, 0, stream), "reduce");
   });
+}
+
+template <Pass P, class T, class A>
+void run_pass(const Tensor& x, const Job& job) {
+  using X = std::conditional_t<P == Pass::sum_of_deviations, T, A>;
+  const PassKernels kernels = {reinterpret_cast<const void*>(&reduce_rows<P, T, A>),
+                               reinterpret_cast<const void*>(&reduce_columns<P, T, A>),
+                               reinterpret_cast<const void*>(&combine_segments<P, X, A>),
+                               dtype_of<PartialOf<A>>};
+  run_kernels(kernels, x, job);
 }
 
 /// The element type of a tensor on a device.
@@ -226,9 +246,8 @@ using Element = std::conditional_t<std::is_same_v<T, bool>, Boolean, T>;
 template <class T>
 using Accumulated = std::conditional_t<std::is_floating_point_v<Computed<T>>, Computed<T>, int64_t>;
 
-template <class A>
-Job<A> job_for(const ReductionLayout& layout, const Tensor& out, Finish finish, double factor = 0) {
-  return {layout, A(0), nullptr, 1, 0, nullptr, {finish, factor, out.dtype(), out.raw_data()}};
+Job job_for(const ReductionLayout& layout, const Tensor& out, Finish finish, double factor = 0) {
+  return {layout, 0, nullptr, 1, 0, nullptr, {finish, factor, out.dtype(), out.raw_data()}};
 }
 
 template <class T>
@@ -237,18 +256,18 @@ void reduce_any_type(Reduction kind, const ReductionLayout& layout, const Tensor
   const double count = layout.count;
   switch (kind) {
     case Reduction::sum:
-      return run_pass<Pass::sum, T>(x, job_for<A>(layout, out, Finish::as_is));
+      return run_pass<Pass::sum, T, A>(x, job_for(layout, out, Finish::as_is));
     case Reduction::mean:
-      return run_pass<Pass::sum, T>(x, job_for<A>(layout, out, Finish::divided, count));
+      return run_pass<Pass::sum, T, A>(x, job_for(layout, out, Finish::divided, count));
     case Reduction::prod:
-      return run_pass<Pass::product, T>(x, job_for<A>(layout, out, Finish::as_is));
+      return run_pass<Pass::product, T, A>(x, job_for(layout, out, Finish::as_is));
     case Reduction::max:
-      return run_pass<Pass::largest, T>(x, job_for<A>(layout, out, Finish::as_is));
+      return run_pass<Pass::largest, T, A>(x, job_for(layout, out, Finish::as_is));
     case Reduction::min:
-      return run_pass<Pass::smallest, T>(x, job_for<A>(layout, out, Finish::as_is));
+      return run_pass<Pass::smallest, T, A>(x, job_for(layout, out, Finish::as_is));
     default:
-      return run_pass<Pass::count_of_nonzeros, T>(
-          x, job_for<A>(layout, out, Finish::at_least, kind == Reduction::any ? 1.0 : count));
+      return run_pass<Pass::count_of_nonzeros, T, A>(
+          x, job_for(layout, out, Finish::at_least, kind == Reduction::any ? 1.0 : count));
   }
 }
 
@@ -261,12 +280,11 @@ void reduce_variance(Reduction kind, double correction, const ReductionLayout& l
   const Tensor means = Tensor::empty(out.shape(), dtype_of<A>, out.device());
   const double divisor = std::max(0.0, layout.count - correction);
   if (layout.count > 0)
-    run_pass<Pass::sum_of_deviations, T>(x,
-                                         job_for<A>(layout, means, Finish::mean_of_deviations, layout.count));
-  Job<A> job =
-      job_for<A>(layout, out, kind == Reduction::var ? Finish::divided : Finish::divided_root, divisor);
-  job.parameters = static_cast<const A*>(means.raw_data());
-  run_pass<Pass::sum_of_squared_deviations, T>(x, job);
+    run_pass<Pass::sum_of_deviations, T, A>(x,
+                                            job_for(layout, means, Finish::mean_of_deviations, layout.count));
+  Job job = job_for(layout, out, kind == Reduction::var ? Finish::divided : Finish::divided_root, divisor);
+  job.parameters = means.raw_data();
+  run_pass<Pass::sum_of_squared_deviations, T, A>(x, job);
 }
 
 /// log(sum(exp(x - largest))) + largest.
@@ -274,25 +292,26 @@ template <class T>
 void reduce_logsumexp(const ReductionLayout& layout, const Tensor& x, const Tensor& out) {
   using A = Accumulated<T>;
   const Tensor shifts = Tensor::empty(out.shape(), dtype_of<A>, out.device());
-  run_pass<Pass::largest, T>(x, job_for<A>(layout, shifts, Finish::finite));
-  Job<A> job = job_for<A>(layout, out, Finish::logarithm_shifted);
-  job.parameters = static_cast<const A*>(shifts.raw_data());
-  run_pass<Pass::sum_of_exponentials, T>(x, job);
+  run_pass<Pass::largest, T, A>(x, job_for(layout, shifts, Finish::finite));
+  Job job = job_for(layout, out, Finish::logarithm_shifted);
+  job.parameters = shifts.raw_data();
+  run_pass<Pass::sum_of_exponentials, T, A>(x, job);
 }
 
 /// Computed in f64, so that the squares of the largest f32 values do not overflow.
 template <class T>
 void reduce_norm(double p, const ReductionLayout& layout, const Tensor& x, const Tensor& out) {
-  Job<double> job = job_for<double>(layout, out, Finish::as_is);
+  Job job = job_for(layout, out, Finish::as_is);
   job.parameter = p;
-  if (p == 0) return run_pass<Pass::count_of_nonzeros, T>(x, job);
-  if (p == 1) return run_pass<Pass::sum_of_magnitudes, T>(x, job);
+  if (p == 0) return run_pass<Pass::count_of_nonzeros, T, double>(x, job);
+  if (p == 1) return run_pass<Pass::sum_of_magnitudes, T, double>(x, job);
   if (std::isinf(p))
-    return p > 0 ? run_pass<Pass::largest_magnitude, T>(x, job)
-                 : run_pass<Pass::smallest_magnitude, T>(x, job);
+    return p > 0 ? run_pass<Pass::largest_magnitude, T, double>(x, job)
+                 : run_pass<Pass::smallest_magnitude, T, double>(x, job);
   job.ending.finish = p == 2 ? Finish::root : Finish::power;
   job.ending.factor = 1 / p;
-  return p == 2 ? run_pass<Pass::sum_of_squares, T>(x, job) : run_pass<Pass::sum_of_powers, T>(x, job);
+  return p == 2 ? run_pass<Pass::sum_of_squares, T, double>(x, job)
+                : run_pass<Pass::sum_of_powers, T, double>(x, job);
 }
 
 }  // namespace

@@ -1,32 +1,31 @@
 #pragma once  // internal
 
+#include "tensor/cuda/elementwise/launch_loop.h"
 #include "tensor/elementwise/op_lists.h"
-#include "tensor/tensor.h"
-#include "tensor/types/scalar.h"
+#include "tensor/types/float_types.h"
 
 namespace tessera::kernels::cuda {
 
-/// The operands of a binary operation: two tensors, or a tensor and a scalar.
-struct BinaryOperands {
-  const Tensor& a;
-  const Tensor* b = nullptr;  ///< null: `scalar`
-  Scalar scalar = 0;
-  bool scalar_first = false;
+/// The functor of an operation with a scalar operand, of the type in which T's elements are computed.
+template <class A>
+struct ScalarOperand {
+  A scalar;
+  bool scalar_first;
 };
 
-/// out = op(a, b), all computed as T.
+/// The kernel of op on elements of T. Of two tensors it takes an empty functor, of a tensor and a scalar a
+/// ScalarOperand. Its function is null where there is none: bool has comparisons and the bitwise operations.
 /// @{
 template <class T>
-void binary_of(BinaryOp op, const BinaryOperands& operands, const Tensor& out);
-extern template void binary_of<double>(BinaryOp, const BinaryOperands&, const Tensor&);
-extern template void binary_of<float>(BinaryOp, const BinaryOperands&, const Tensor&);
-extern template void binary_of<bfloat16>(BinaryOp, const BinaryOperands&, const Tensor&);
-extern template void binary_of<float16>(BinaryOp, const BinaryOperands&, const Tensor&);
-extern template void binary_of<int64_t>(BinaryOp, const BinaryOperands&, const Tensor&);
-extern template void binary_of<int32_t>(BinaryOp, const BinaryOperands&, const Tensor&);
-extern template void binary_of<uint8_t>(BinaryOp, const BinaryOperands&, const Tensor&);
-/// bool: comparisons and the bitwise operations.
-extern template void binary_of<bool>(BinaryOp, const BinaryOperands&, const Tensor&);
+LoopKernel binary_kernel(BinaryOp op, bool with_scalar);
+extern template LoopKernel binary_kernel<double>(BinaryOp, bool);
+extern template LoopKernel binary_kernel<float>(BinaryOp, bool);
+extern template LoopKernel binary_kernel<bfloat16>(BinaryOp, bool);
+extern template LoopKernel binary_kernel<float16>(BinaryOp, bool);
+extern template LoopKernel binary_kernel<int64_t>(BinaryOp, bool);
+extern template LoopKernel binary_kernel<int32_t>(BinaryOp, bool);
+extern template LoopKernel binary_kernel<uint8_t>(BinaryOp, bool);
+extern template LoopKernel binary_kernel<bool>(BinaryOp, bool);
 /// @}
 
 }  // namespace tessera::kernels::cuda

@@ -1,19 +1,50 @@
 #pragma once  // internal
 
-#include "tensor/arguments/op_names.h"
 #include "tensor/cuda/elementwise/loop.cuh"
 #include "tensor/cuda/elementwise/unary/unary.h"
 #include "tensor/elementwise/activation.h"
 #include "tensor/elementwise/arithmetic.h"
 #include "tensor/elementwise/trigonometric.h"
 
-/// The unary kernels of one element type; a source for each type, so that they compile side by side.
+/// The unary kernels of an element type.
 namespace tessera::kernels::cuda {
+
+/// Elements that a thread computes side by side.
+constexpr int side_by_side_of(UnaryOp op) {
+  switch (op) {
+    case UnaryOp::floor:
+    case UnaryOp::ceil:
+    case UnaryOp::round:
+    case UnaryOp::trunc:
+    case UnaryOp::neg:
+    case UnaryOp::abs:
+    case UnaryOp::sign:
+    case UnaryOp::square:
+    case UnaryOp::relu:
+    case UnaryOp::bitwise_not:
+    case UnaryOp::isnan:
+    case UnaryOp::isinf:
+    case UnaryOp::isfinite:
+      return short_function;
+    case UnaryOp::exp:
+    case UnaryOp::sqrt:
+    case UnaryOp::rsqrt:
+    case UnaryOp::tanh:
+    case UnaryOp::sigmoid:
+    case UnaryOp::gelu:
+    case UnaryOp::gelu_tanh:
+    case UnaryOp::silu:
+      return frequent_function;
+    default:
+      return 1;
+  }
+}
 
 /// Wraps the elementwise function `name` into a functor from elements to elements.
 #define TESSERA_UNARY_FUNCTION(name)                                                            \
   template <class In, class Out>                                                                \
   struct unary_##name {                                                                         \
+    static constexpr int side_by_side = side_by_side_of(UnaryOp::name);                         \
     __device__ Out operator()(In x) const { return stored<Out>(elementwise::name(loaded(x))); } \
   };
 
@@ -26,30 +57,29 @@ TESSERA_UNARY_PREDICATES(TESSERA_UNARY_FUNCTION)
 
 #define TESSERA_UNARY_CASE(name) \
   case UnaryOp::name:            \
-    return apply<T, T>(#name, unary_##name<T, T>(), out, x);
+    return loop_kernel<unary_##name<T, T>, T, T>();
 #define TESSERA_PREDICATE_CASE(name) \
   case UnaryOp::name:                \
-    return apply<Boolean, T>(#name, unary_##name<T, Boolean>(), out, x);
+    return loop_kernel<unary_##name<T, Boolean>, Boolean, T>();
 
 template <class T>
-void unary_of(UnaryOp op, const Tensor& x, const Tensor& out) {
+LoopKernel unary_kernel(UnaryOp op) {
   if constexpr (std::is_floating_point_v<Computed<T>>) {
     switch (op) {
       TESSERA_UNARY_FLOAT_OPS(TESSERA_UNARY_CASE)
       TESSERA_UNARY_NUMERIC_OPS(TESSERA_UNARY_CASE)
       TESSERA_UNARY_PREDICATES(TESSERA_PREDICATE_CASE)
       default:
-        break;
+        return {};
     }
   } else {
     switch (op) {
       TESSERA_UNARY_NUMERIC_OPS(TESSERA_UNARY_CASE)
       TESSERA_UNARY_INTEGER_OPS(TESSERA_UNARY_CASE)
       default:
-        break;
+        return {};
     }
   }
-  throw DTypeError(text(name_of(op), ": no kernel for ", x.dtype()));
 }
 
 #undef TESSERA_UNARY_CASE

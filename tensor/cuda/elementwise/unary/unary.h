@@ -1,21 +1,22 @@
 #pragma once  // internal
 
+#include "tensor/cuda/elementwise/launch_loop.h"
 #include "tensor/elementwise/op_lists.h"
-#include "tensor/tensor.h"
+#include "tensor/types/float_types.h"
 
 namespace tessera::kernels::cuda {
 
-/// out = op(x), computed as T.
+/// The kernel of op on elements of T, with an empty functor. Its function is null where there is none.
 /// @{
 template <class T>
-void unary_of(UnaryOp op, const Tensor& x, const Tensor& out);
-extern template void unary_of<double>(UnaryOp, const Tensor&, const Tensor&);
-extern template void unary_of<float>(UnaryOp, const Tensor&, const Tensor&);
-extern template void unary_of<bfloat16>(UnaryOp, const Tensor&, const Tensor&);
-extern template void unary_of<float16>(UnaryOp, const Tensor&, const Tensor&);
-extern template void unary_of<int64_t>(UnaryOp, const Tensor&, const Tensor&);
-extern template void unary_of<int32_t>(UnaryOp, const Tensor&, const Tensor&);
-extern template void unary_of<uint8_t>(UnaryOp, const Tensor&, const Tensor&);
+LoopKernel unary_kernel(UnaryOp op);
+extern template LoopKernel unary_kernel<double>(UnaryOp);
+extern template LoopKernel unary_kernel<float>(UnaryOp);
+extern template LoopKernel unary_kernel<bfloat16>(UnaryOp);
+extern template LoopKernel unary_kernel<float16>(UnaryOp);
+extern template LoopKernel unary_kernel<int64_t>(UnaryOp);
+extern template LoopKernel unary_kernel<int32_t>(UnaryOp);
+extern template LoopKernel unary_kernel<uint8_t>(UnaryOp);
 /// @}
 
 }  // namespace tessera::kernels::cuda

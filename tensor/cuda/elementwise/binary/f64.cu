@@ -1,7 +1,0 @@
-#include "tensor/cuda/elementwise/binary/binary.cuh"
-
-namespace tessera::kernels::cuda {
-
-template void binary_of<double>(BinaryOp, const BinaryOperands&, const Tensor&);
-
-}  // namespace tessera::kernels::cuda

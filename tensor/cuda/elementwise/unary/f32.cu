@@ -1,7 +1,0 @@
-#include "tensor/cuda/elementwise/unary/unary.cuh"
-
-namespace tessera::kernels::cuda {
-
-template void unary_of<float>(UnaryOp, const Tensor&, const Tensor&);
-
-}  // namespace tessera::kernels::cuda
