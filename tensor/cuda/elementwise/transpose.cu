@@ -1,6 +1,6 @@
 // A block moves a tile of 32 x 32 elements: its warps read rows along the dimension in which the source's
 // elements are neighbours, and write along that of the target's. A row of 33 elements puts each element of a
-// column into another bank, for elements of 1, 2, 4 and 8 bytes.
+// column into another bank, for elements of 4 and 8 bytes; shorter ones meet in pairs.
 #include "tensor/cuda/elementwise/transpose.h"
 
 #include "tensor/cuda/indexing/index.cuh"
