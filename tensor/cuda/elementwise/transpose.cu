@@ -1,6 +1,6 @@
 // A block moves a tile of 32 x 32 elements: its warps read rows along the dimension in which the source's
-// elements are neighbours, and write along that of the target's. A row of 33 elements puts each element of a
-// column into another bank, for elements of 4 and 8 bytes; shorter ones meet in pairs.
+// elements are neighbours, and write along that of the target's. A row of the tile ends with a word that is
+// left out, so that the elements of a column lie in different banks.
 #include "tensor/cuda/elementwise/transpose.h"
 
 #include "tensor/cuda/indexing/index.cuh"
@@ -33,7 +33,8 @@ struct Transposition {
 template <class T>
 __global__ void __launch_bounds__(tile_side* tile_rows)
     transpose_kernel(const __grid_constant__ Transposition<T> job) {
-  __shared__ T tile[tile_side][tile_side + 1];
+  constexpr int gap = sizeof(T) < 4 ? 4 / static_cast<int>(sizeof(T)) : 1;
+  __shared__ T tile[tile_side][tile_side + gap];
   uint32_t rest = blockIdx.x;
   const uint32_t a_first = rest % job.a_tiles * tile_side;
   rest /= job.a_tiles;
