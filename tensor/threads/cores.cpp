@@ -1,5 +1,6 @@
 #include "tensor/threads/cores.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -47,6 +48,31 @@ void lower_limit(std::optional<double>& limit, const path& root, const path& gro
   }
 }
 
+/// The processors of all places of the OpenMP runtime that this process has loaded (oneDNN brings one); empty
+/// where it has none, or binds no threads. OpenMP 5.2, sections 18.3.2 to 18.3.4.
+std::vector<int> openmp_processors() {
+  const auto count_places = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_num_places"));
+  const auto count = reinterpret_cast<int (*)(int)>(dlsym(RTLD_DEFAULT, "omp_get_place_num_procs"));
+  const auto get = reinterpret_cast<void (*)(int, int*)>(dlsym(RTLD_DEFAULT, "omp_get_place_proc_ids"));
+  std::vector<int> processors;
+  if (!count_places || !count || !get) return processors;
+  for (int place = 0; place < count_places(); ++place) {
+    std::vector<int> ids(static_cast<size_t>(std::max(0, count(place))));
+    get(place, ids.data());
+    processors.insert(processors.end(), ids.begin(), ids.end());
+  }
+  return processors;
+}
+
+/// With OMP_PROC_BIND, an OpenMP runtime binds the main thread to its first place when it is loaded: all
+/// threads of ours, which inherit the mask, would share one processor. Gives the calling thread its mask back.
+void undo_openmp_binding(cpu_set_t& mask) {
+  cpu_set_t all = mask;
+  for (const int processor : openmp_processors())
+    if (processor >= 0 && processor < CPU_SETSIZE) CPU_SET(processor, &all);
+  if (!CPU_EQUAL(&all, &mask) && sched_setaffinity(0, sizeof all, &all) == 0) mask = all;
+}
+
 }  // namespace
 
 std::optional<double> cgroup_cpu_limit(const std::string& membership, const std::string& mount) {
@@ -69,10 +95,7 @@ std::optional<double> cgroup_cpu_limit(const std::string& membership, const std:
 }
 
 int affinity_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return 1;
+  return std::max(1, static_cast<int>(allowed_processors().size()));
 }
 
 int available_cores() {
@@ -88,6 +111,7 @@ std::vector<int> allowed_processors() {
   cpu_set_t mask;
   std::vector<int> allowed;
   if (sched_getaffinity(0, sizeof mask, &mask) != 0) return allowed;
+  undo_openmp_binding(mask);
   for (int processor = 0; processor < CPU_SETSIZE; ++processor)
     if (CPU_ISSET(processor, &mask)) allowed.push_back(processor);
   return allowed;

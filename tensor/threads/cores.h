@@ -12,7 +12,7 @@ namespace tessera {
 /// where its control group has a smaller share of them (rounded up). At least 1. Read from the system once.
 int available_cores();
 
-/// The number of processors that the affinity mask of the calling thread allows.
+/// The number of processors that the affinity mask of the calling thread allows, as `allowed_processors`.
 int affinity_cores();
 
 /// The processor time per second that the control groups of this process leave it (1.5: one and a half
@@ -23,7 +23,8 @@ int affinity_cores();
 std::optional<double> cgroup_cpu_limit(const std::string& membership = "/proc/self/cgroup",
                                        const std::string& mount = "/sys/fs/cgroup");
 
-/// The processors that the affinity mask of the calling thread allows, in their order.
+/// The processors that the affinity mask of the calling thread allows, in their order. Where OMP_PROC_BIND has
+/// bound the thread to a place of OpenMP's, it gets the mask of all places back first.
 std::vector<int> allowed_processors();
 
 /// Whether TESSERA_PIN_THREADS asks for teams whose threads stay on a processor each: memory is then near the

@@ -15,8 +15,9 @@ class Side:
 
     def __init__(self, command):
         self.command = command
-        # Threads stay where they are: on both sides, and on the same processors.
-        pinned = {"TESSERA_PIN_THREADS": "1", "OMP_PROC_BIND": "true"}
+        # Our threads stay on their processors. PyTorch's do so by themselves, one a processor; bound by OMP_PROC_BIND,
+        # the thread of its autograd engine would begin on the processor of the main one.
+        pinned = {"TESSERA_PIN_THREADS": "1"}
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | pinned
         )

@@ -6,6 +6,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -26,7 +27,8 @@ constexpr int max_devices = 128;
 /// A block that was given back while other streams may use it.
 struct Waiting {
   Block* block;
-  std::vector<Event> ends;  ///< of each of those streams
+  std::vector<Event> ends;           ///< of each of those streams
+  std::set<cudaStream_t> recording;  ///< of them, those that record graphs, which use the block at each launch
 };
 
 /// Says to the simulated card that the bytes belong to another user from here on in `stream`: a use by the
@@ -97,11 +99,16 @@ class DeviceAllocator {
     used_ -= block->requested;
     const auto users = users_.find(block);
     if (users == users_.end()) return heap_.free(block);
-    Waiting waiting{block, {}};
+    Waiting waiting{block, {}, {}};
     try {
-      for (const auto& [stream, device] : users->second) waiting.ends.emplace_back(device).record(stream);
+      for (const auto& [stream, device] : users->second) {
+        if (is_capturing(stream))
+          waiting.recording.insert(stream);
+        else
+          waiting.ends.emplace_back(device).record(stream);
+      }
     } catch (const Error&) {
-      waiting.ends.clear();  // a lost device uses nothing any more
+      waiting = {block, {}, {}};  // a lost device uses nothing any more
     }
     users_.erase(users);
     waiting_.push_back(std::move(waiting));
@@ -124,6 +131,7 @@ class DeviceAllocator {
   void forget_stream(cudaStream_t stream) {
     const std::lock_guard lock(mutex_);
     for (auto& [block, streams] : users_) streams.erase(stream);
+    for (Waiting& waiting : waiting_) waiting.recording.erase(stream);
     heap_.keep_segments_of(stream, false);
   }
   void keep_segments_of(cudaStream_t stream) {
@@ -150,9 +158,13 @@ class DeviceAllocator {
     return address;
   }
 
-  /// Frees the blocks that other streams no longer use; with `waits`, all of them.
+  /// Frees the blocks that other streams no longer use; with `waits`, all of them but those of graphs.
   void collect(bool waits) {
     for (auto it = waiting_.begin(); it != waiting_.end();) {
+      if (!it->recording.empty()) {
+        ++it;
+        continue;
+      }
       if (waits)
         for (const Event& end : it->ends) end.synchronize();
       const bool done =

@@ -14,7 +14,7 @@ struct DeviceAllocatorStatistics {
   int64_t reserved = 0;            ///< bytes taken from the device and not given back
   int64_t used = 0;                ///< of these, bytes of blocks in use, as requested
   int64_t peak_used = 0;           ///< the most of them at once
-  int64_t waiting = 0;             ///< bytes freed that another stream may still use
+  int64_t waiting = 0;             ///< bytes freed that another stream or a graph may still use
 };
 
 /// `nbytes` of uninitialised memory of `device`, 512-byte aligned (null for 0 bytes), for work on `stream`:
@@ -28,7 +28,8 @@ void* device_allocate_apart(Device device, int64_t nbytes);
 /// Gives a block back to the stream that it was allocated for.
 void device_free(Device device, void* block) noexcept;
 /// Says that work on `stream`, other than the block's own, uses the block: it is not given out again before
-/// what `stream` has been given at the time of `device_free` has ended.
+/// what `stream` has been given at the time of `device_free` has ended. Where `stream` records a graph then,
+/// whose launches use the block, it is given out again when the graph is gone.
 /// The second form is for a stream of another device.
 /// @{
 void use_on_stream(Device device, void* block, cudaStream_t stream);

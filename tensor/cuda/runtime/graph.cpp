@@ -115,11 +115,11 @@ void Graph::adopt(cudaGraph_t recorded) {
 void Graph::launch(cudaStream_t stream) {
   require<ValueError>(is_captured(), "Graph::launch: nothing was recorded; capture first");
   const DeviceGuard guard(device_);
+  const std::unique_lock lock = late_graph_launch(device_, stream_.get(), stream);
   if (was_launched_) launched_.block(stream);
   check(cudaGraphLaunch(executable_, stream), "cudaGraphLaunch");
   launched_.record(stream);
   was_launched_ = true;
-  late_graph_launched(device_, stream_.get(), stream);
 }
 
 }  // namespace tessera::cuda_runtime

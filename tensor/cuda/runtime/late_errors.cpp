@@ -114,13 +114,14 @@ class LateErrors {
     drop_free();
   }
 
-  void launched(cudaStream_t recorded_by, cudaStream_t stream) {
-    const std::lock_guard lock(mutex_);
+  std::unique_lock<std::mutex> launch(cudaStream_t recorded_by, cudaStream_t stream) {
+    std::unique_lock lock(mutex_);
     for (Recorded& recorded : recorded_)
       if (recorded.recorded_by == recorded_by && !recorded.has_ended) {
         recorded.launched_on = stream;
         recorded.was_launched = true;
       }
+    return lock;
   }
 
   void release() {
@@ -269,8 +270,9 @@ void LateCapture::keep() const {
   if (LateErrors* some = errors[device_.index]) some->end_recording(stream_, true);
 }
 
-void late_graph_launched(Device device, cudaStream_t recorded_by, cudaStream_t stream) {
-  if (LateErrors* some = errors[device.index]) some->launched(recorded_by, stream);
+std::unique_lock<std::mutex> late_graph_launch(Device device, cudaStream_t recorded_by, cudaStream_t stream) {
+  LateErrors* some = errors[device.index];
+  return some != nullptr ? some->launch(recorded_by, stream) : std::unique_lock<std::mutex>();
 }
 
 }  // namespace tessera::cuda_runtime

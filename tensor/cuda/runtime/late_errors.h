@@ -75,7 +75,9 @@ class LateCapture {
   Device device_;
   cudaStream_t stream_;
 };
-/// Says that `stream` has been given the graph that `recorded_by` recorded.
-void late_graph_launched(Device device, cudaStream_t recorded_by, cudaStream_t stream);
+/// Says that `stream` is given the graph that `recorded_by` recorded, which the caller does while it has the
+/// lock: slots that were read are cleared before the launch or after it has ended, never beside it.
+[[nodiscard]] std::unique_lock<std::mutex> late_graph_launch(Device device, cudaStream_t recorded_by,
+                                                             cudaStream_t stream);
 
 }  // namespace tessera::cuda_runtime

@@ -1,7 +1,9 @@
 // Graphs: what is recorded runs at each launch, on memory of its own, with its checks.
 #include "tensor/cuda/runtime/graph.h"
 
+#include <atomic>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "autograd/functions/elementwise/binary.h"
@@ -12,6 +14,7 @@
 #include "nn/materialize.h"
 #include "optim/rules/adam.h"
 #include "tensor/cuda/memory/device_allocator.h"
+#include "tensor/cuda/runtime/check.h"
 #include "tensor/cuda/runtime/stream.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/elementwise/binary.h"
@@ -69,6 +72,33 @@ TEST_CASE("cuda: memory that a graph uses goes to nobody else while it lives") {
   y = Tensor();
   device_empty_cache(device);
   CHECK(device_allocator_statistics(device).reserved <= before + (int64_t{2} << 20));
+}
+
+TEST_CASE("cuda: a block freed in a recording that uses it waits for the end of the graph") {
+  const Device device = device_under_test();
+  constexpr int64_t bytes = 3 << 20;
+  const cudaStream_t stream = current_stream(device);
+  const int64_t before = device_allocator_statistics(device).waiting;
+  void* const block = device_allocate(device, bytes, stream);
+  {
+    Graph graph(device);
+    graph.capture([&] {
+      const cudaStream_t recording = current_stream(device);
+      use_on_stream(device, block, recording);
+      check(cudaMemsetAsync(block, 1, bytes, recording), "cudaMemsetAsync");
+      device_free(device, block);
+    });
+    CHECK(device_allocator_statistics(device).waiting == before + bytes);
+    void* const other = device_allocate(device, bytes, stream);
+    CHECK(other != block);
+    graph.launch(stream);
+    device_empty_cache(device);  // waits for streams, and does not for graphs
+    CHECK(device_allocator_statistics(device).waiting == before + bytes);
+    device_free(device, other);
+    synchronize(device);
+  }
+  device_empty_cache(device);
+  CHECK(device_allocator_statistics(device).waiting == before);
 }
 
 TEST_CASE("cuda: a graph that is recorded again is updated where it has the same nodes") {
@@ -142,6 +172,25 @@ TEST_CASE("cuda: ids are checked at each launch of a graph") {
     Graph graph(device);
     graph.capture([&] { y = ops::embedding(ids, table); });
   }
+}
+
+TEST_CASE("cuda: a thread may read what checks have found while another launches the graph that has them") {
+  const Device device = device_under_test();
+  const Tensor table = ops::ones({5, 2}, f32, device);
+  const Tensor ids = Tensor::from(std::vector<int64_t>{0, 1, 7}).to(device);
+  Tensor y;
+  Graph graph(device);
+  graph.capture([&] { y = ops::embedding(ids, table); });
+  synchronize(device);
+  std::atomic<int> found = 0;
+  std::thread reader([&] {
+    while (found < 3)
+      if (error_of([&] { synchronize(device); }) != "") ++found;
+  });
+  const Stream stream(device);
+  while (found < 3) graph.launch(stream.get());
+  reader.join();
+  error_of([&] { synchronize(device); });
 }
 
 TEST_CASE("cuda: a training step in a graph trains as the step itself") {

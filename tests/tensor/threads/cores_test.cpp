@@ -1,10 +1,13 @@
 #include "tensor/threads/cores.h"
 
 #include <doctest/doctest.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "tensor/error.h"
 #include "tests/support/temporary_folder.h"
@@ -30,6 +33,16 @@ class FakeSystem {
 TEST_CASE("cores: at least one, no more than the affinity mask allows") {
   CHECK(available_cores() >= 1);
   CHECK(available_cores() <= affinity_cores());
+}
+
+// Run again with OMP_PROC_BIND=true: an OpenMP runtime has then bound this thread when it was loaded.
+TEST_CASE("cores: all processors of the process that started this one") {
+  cpu_set_t parent;
+  REQUIRE(sched_getaffinity(getppid(), sizeof parent, &parent) == 0);
+  CHECK(affinity_cores() == CPU_COUNT(&parent));
+  cpu_set_t mine;
+  std::thread([&] { sched_getaffinity(0, sizeof mine, &mine); }).join();
+  CHECK(CPU_COUNT(&mine) == CPU_COUNT(&parent));
 }
 
 TEST_CASE("cores: no limit without control groups, or where none sets one") {
