@@ -65,7 +65,8 @@ std::vector<int> openmp_processors() {
 }
 
 /// With OMP_PROC_BIND, an OpenMP runtime binds the main thread to its first place when it is loaded: all
-/// threads of ours, which inherit the mask, would share one processor. Gives the calling thread its mask back.
+/// threads of ours, which inherit the mask, would share one processor. Gives the calling thread its mask
+/// back.
 void undo_openmp_binding(cpu_set_t& mask) {
   cpu_set_t all = mask;
   for (const int processor : openmp_processors())

@@ -23,8 +23,8 @@ int affinity_cores();
 std::optional<double> cgroup_cpu_limit(const std::string& membership = "/proc/self/cgroup",
                                        const std::string& mount = "/sys/fs/cgroup");
 
-/// The processors that the affinity mask of the calling thread allows, in their order. Where OMP_PROC_BIND has
-/// bound the thread to a place of OpenMP's, it gets the mask of all places back first.
+/// The processors that the affinity mask of the calling thread allows, in their order. Where OMP_PROC_BIND
+/// has bound the thread to a place of OpenMP's, it gets the mask of all places back first.
 std::vector<int> allowed_processors();
 
 /// Whether TESSERA_PIN_THREADS asks for teams whose threads stay on a processor each: memory is then near the

@@ -27,8 +27,9 @@ constexpr int max_devices = 128;
 /// A block that was given back while other streams may use it.
 struct Waiting {
   Block* block;
-  std::vector<Event> ends;           ///< of each of those streams
-  std::set<cudaStream_t> recording;  ///< of them, those that record graphs, which use the block at each launch
+  std::vector<Event> ends;  ///< of each of those streams
+  std::set<cudaStream_t>
+      recording;  ///< of them, those that record graphs, which use the block at each launch
 };
 
 /// Says to the simulated card that the bytes belong to another user from here on in `stream`: a use by the
