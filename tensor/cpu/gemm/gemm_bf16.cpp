@@ -18,8 +18,9 @@ namespace {
 constexpr int64_t grain = 1 << 18;
 // The size of a packed block of b, which leaves space for a's rows in a second-level cache of 1 MiB.
 constexpr int64_t block_bytes = 400 << 10;
-// The longest range of k where c is f32 and holds the sums of several ranges.
-constexpr int64_t max_k_range = 2048;
+// The longest range of k where c is f32 and holds the sums of several ranges: read in place, and packed. A
+// panel of a packed range takes 16 KiB of the first-level cache beside the rows of b that pass through it.
+constexpr int64_t max_k_range = 2048, max_packed_k_range = 512;
 constexpr int64_t tile_columns = 3 * panel_width;  // columns of one tile
 
 /// The number of columns, a multiple of `tile_columns`, whose packed panels fill `block_bytes`.
@@ -28,36 +29,86 @@ int64_t block_columns(int64_t k) {
                   tile_columns);
 }
 
-/// The product over one range of k. a is packed when it is transposed.
+/// A first operand (m, k), as `multiply_pairs` reads it: rows in place, or, where it is stored transposed,
+/// packed: in panels of 16 rows for vectors, and for tiles, which read pairs side by side, in rows.
+class PackedRows {
+ public:
+  /// Of operands of at most (m, k), in memory of `size_for`.
+  static int64_t size_for(int64_t k, int64_t m) {
+    return multiplies_pairs_on_tiles() ? m * row_for(k) / 2 : PairPanels::size_for(k, m);
+  }
+  PackedRows(uint32_t* memory, int64_t k) : memory_(memory), k_(k) {}
+
+  /// Packs a matrix whose transpose is (k, m), in rows `leading` apart.
+  void pack(const bfloat16* from, int64_t leading, int64_t m) const {
+    if (multiplies_pairs_on_tiles())
+      pack_transposed(from, leading, k_, m, row(0), row_for(k_));
+    else
+      pack_pairs(from, leading, false, k_, m, {memory_, PairPanels::stride_for(k_)});
+  }
+  /// c (m, n) += these rows times `b`.
+  void multiply(int64_t m, int64_t n, const PairPanels& b, PairTarget target) const {
+    if (multiplies_pairs_on_tiles()) return multiply_pairs(m, n, k_, {row(0), row_for(k_), 2}, b, target);
+    const int64_t step = panel_width * target.leading * (target.is_f32 ? 4 : 2);  // bytes
+    for (int64_t i = 0; i < m; i += panel_width, target.c = static_cast<char*>(target.c) + step) {
+      const auto* panel =
+          reinterpret_cast<const bfloat16*>(memory_ + i / panel_width * PairPanels::stride_for(k_));
+      multiply_pairs(std::min(panel_width, m - i), n, k_, {panel, 2, 2 * panel_width}, b, target);
+    }
+  }
+
+ private:
+  static int64_t row_for(int64_t k) { return (k + 31) / 32 * 32; }
+  bfloat16* row(int64_t i) const { return reinterpret_cast<bfloat16*>(memory_) + i * row_for(k_); }
+
+  uint32_t* memory_;
+  int64_t k_;
+};
+
+template <class C>
+PairTarget target_of(const Gemm<bfloat16, C>& gemm, const float* bias, int64_t column) {
+  return {.c = gemm.c + column,
+          .leading = gemm.ldc,
+          .is_f32 = std::is_same_v<C, float>,
+          .accumulate = gemm.accumulate,
+          .bias = bias ? bias + column : nullptr};
+}
+
+/// Part `p` .. `p` + `depth` of the sums over k.
+template <class C>
+Gemm<bfloat16, C> range_of(const Gemm<bfloat16, C>& gemm, int64_t p, int64_t depth) {
+  Gemm<bfloat16, C> range = gemm;
+  range.k = depth;
+  range.a = gemm.a_at(0, p);
+  range.b = gemm.b_at(p, 0);
+  range.accumulate = gemm.accumulate || p > 0;
+  return range;
+}
+
+/// The longest range. A bf16 c takes the sum over all of k at once, so that it is rounded once.
+template <class C>
+int64_t longest_range(const Gemm<bfloat16, C>& gemm) {
+  if (!std::is_same_v<C, float>) return gemm.k;
+  return std::min(gemm.k, gemm.a_transposed ? max_packed_k_range : max_k_range);
+}
+
+/// The product over one range of k in the calling thread.
 template <class C>
 void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias) {
   const int64_t width = std::min(block_columns(gemm.k), gemm.n);
   const Scratch<uint32_t> packed_b(PairPanels::size_for(gemm.k, width));
-  const Scratch<uint32_t> packed_a(gemm.a_transposed ? PairPanels::size_for(gemm.k, gemm.m) : 0);
-  const PairPanels panels_a{packed_a.get(), PairPanels::stride_for(gemm.k)};
-  const PairPanels panels_b{packed_b.get(), PairPanels::stride_for(gemm.k)};
-  // A transposed a (m, k) is stored as a (k, m) matrix.
-  if (gemm.a_transposed) pack_pairs(gemm.a, gemm.lda, false, gemm.k, gemm.m, panels_a);
+  const Scratch<uint32_t> packed_a(gemm.a_transposed ? PackedRows::size_for(gemm.k, gemm.m) : 0);
+  const PackedRows rows(packed_a.get(), gemm.k);
+  const PairPanels panels{packed_b.get(), PairPanels::stride_for(gemm.k)};
+  if (gemm.a_transposed) rows.pack(gemm.a, gemm.lda, gemm.m);
   for (int64_t j = 0; j < gemm.n; j += width) {
     const int64_t columns = std::min(width, gemm.n - j);
-    pack_pairs(gemm.b_at(0, j), gemm.ldb, gemm.b_transposed, gemm.k, columns, panels_b);
-    const auto target = [&](int64_t row) {
-      return PairTarget{.c = gemm.c + row * gemm.ldc + j,
-                        .leading = gemm.ldc,
-                        .is_f32 = std::is_same_v<C, float>,
-                        .accumulate = gemm.accumulate,
-                        .bias = bias ? bias + j : nullptr};
-    };
-    if (!gemm.a_transposed) {
-      multiply_pairs(gemm.m, columns, gemm.k, {gemm.a, gemm.lda, 2}, panels_b, target(0));
-      continue;
-    }
-    for (int64_t i = 0; i < gemm.m; i += panel_width) {
-      const auto* panel =
-          reinterpret_cast<const bfloat16*>(panels_a.data + i / panel_width * panels_a.stride);
-      multiply_pairs(std::min(panel_width, gemm.m - i), columns, gemm.k, {panel, 2, 2 * panel_width},
-                     panels_b, target(i));
-    }
+    pack_pairs(gemm.b_at(0, j), gemm.ldb, gemm.b_transposed, gemm.k, columns, panels);
+    const PairTarget target = target_of(gemm, bias, j);
+    if (gemm.a_transposed)
+      rows.multiply(gemm.m, columns, panels, target);
+    else
+      multiply_pairs(gemm.m, columns, gemm.k, {gemm.a, gemm.lda, 2}, panels, target);
   }
 }
 
@@ -79,16 +130,9 @@ void run(const Tensor& a, const Tensor& b, const float* bias, const Tensor& out,
 
 template <class C>
 void gemm_bf16(const Gemm<bfloat16, C>& gemm, const float* bias) {
-  // A bf16 c takes the sum over all of k at once, so that it is rounded once.
-  const int64_t step = std::is_same_v<C, float> ? max_k_range : gemm.k;
-  for (int64_t p = 0; p < gemm.k; p += step) {
-    Gemm<bfloat16, C> range = gemm;
-    range.k = std::min(step, gemm.k - p);
-    range.a = gemm.a_at(0, p);
-    range.b = gemm.b_at(p, 0);
-    range.accumulate = gemm.accumulate || p > 0;
-    multiply_k_range(range, p == 0 ? bias : nullptr);
-  }
+  const int64_t step = longest_range(gemm);
+  for (int64_t p = 0; p < gemm.k; p += step)
+    multiply_k_range(range_of(gemm, p, std::min(step, gemm.k - p)), p == 0 ? bias : nullptr);
 }
 
 template void gemm_bf16(const Gemm<bfloat16>&, const float*);

@@ -149,13 +149,30 @@ TESSERA_BF16_INLINE __m512i interleaved(const uint16_t* row, int64_t leading, bo
   return _mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
 }
 
+/// The elements of two rows side by side, those of columns `first` to `first` + 15: places in the first row,
+/// and 32 more in the second.
+TESSERA_BF16_INLINE __m512i places_from(int first) {
+  __m512i columns = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  columns = _mm512_add_epi32(columns, _mm512_set1_epi32(first));
+  return _mm512_or_si512(columns, _mm512_slli_epi32(_mm512_add_epi32(columns, _mm512_set1_epi32(32)), 16));
+}
+
 TESSERA_BF16 void pack_rows(const uint16_t* from, int64_t leading, int64_t k, int64_t n,
                             const PairPanels& to) {
+  const __m512i left = places_from(0), right = places_from(16);
   for (int64_t p = 0; p < (k + 1) / 2; ++p) {
+    const bool two = 2 * p + 1 < k;
     const uint16_t* row = from + 2 * p * leading;
     uint32_t* out = to.data + p * panel_width;
-    for (int64_t j = 0; j < n; j += panel_width, out += to.stride)
-      _mm512_storeu_si512(out, interleaved(row + j, leading, 2 * p + 1 < k, lanes(n - j)));
+    int64_t j = 0;
+    for (; j + 2 * panel_width <= n; j += 2 * panel_width, out += 2 * to.stride) {
+      const __m512i even = _mm512_loadu_si512(row + j);
+      const __m512i odd = two ? _mm512_loadu_si512(row + leading + j) : _mm512_setzero_si512();
+      _mm512_storeu_si512(out, _mm512_permutex2var_epi16(even, left, odd));
+      _mm512_storeu_si512(out + to.stride, _mm512_permutex2var_epi16(even, right, odd));
+    }
+    for (; j < n; j += panel_width, out += to.stride)
+      _mm512_storeu_si512(out, interleaved(row + j, leading, two, lanes(n - j)));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "tensor/cpu/gemm/gemm_bf16.h"
 #include "tensor/cpu/gemm/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/tiles/tile_model.h"
 #include "tensor/cpu/gemm/tiles/tile_registers.h"
@@ -122,6 +123,33 @@ TEST_CASE("tiles: transposed rows are padded with zeros") {
     for (int64_t p = 0; p < 64; ++p)
       REQUIRE(to[static_cast<size_t>(i * 64 + p)].bits ==
               (p < 37 ? from[static_cast<size_t>(p * 20 + i)].bits : 0));
+}
+
+TEST_CASE("tiles: a first operand that is stored transposed, over several ranges of k") {
+  const TileModelScope model;
+  constexpr int64_t m = 37, n = 50, k = 1100;
+  const std::vector<bfloat16> a = values(k * m), b = values(k * n);
+  std::vector<float> c(static_cast<size_t>(m * n), 2.0f);
+  gemm_bf16(Gemm<bfloat16, float>{.m = m,
+                                  .n = n,
+                                  .k = k,
+                                  .a = a.data(),
+                                  .lda = m,
+                                  .a_transposed = true,
+                                  .b = b.data(),
+                                  .ldb = n,
+                                  .b_transposed = false,
+                                  .c = c.data(),
+                                  .ldc = n,
+                                  .accumulate = true});
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 2.0;
+      for (int64_t p = 0; p < k; ++p)
+        sum += static_cast<double>(static_cast<float>(a[static_cast<size_t>(p * m + i)])) *
+               static_cast<double>(static_cast<float>(b[static_cast<size_t>(p * n + j)]));
+      REQUIRE(c[static_cast<size_t>(i * n + j)] == doctest::Approx(sum).epsilon(1e-4));
+    }
 }
 
 TEST_CASE("tiles: the model refuses what the processor would") {
