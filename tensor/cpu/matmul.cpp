@@ -7,6 +7,7 @@
 #include "tensor/cpu/gemm/gemm_packed.h"
 #include "tensor/cpu/gemm/gemm_thin.h"
 #include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/cpu/transpose.h"

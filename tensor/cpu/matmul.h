@@ -10,7 +10,7 @@ namespace tessera::kernels::cpu {
 /// `matrix_layout`, and their batch dimensions may have stride 0. `bias` is contiguous or undefined.
 void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out, bool accumulate);
 
-/// An f32 product by what `f32_product` (tensor/cpu/gemm/gemm_onednn.h) chooses, in the calling thread.
+/// An f32 product by what `f32_product` (tensor/cpu/gemm/product_choice.h) chooses, in the calling thread.
 void gemm_f32(const Gemm<float>& gemm);
 
 }  // namespace tessera::kernels::cpu

@@ -2,6 +2,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/cpu/matmul.h"
 #include "tensor/cuda/matmul/matmul.h"
 #include "tensor/matrix_layout.h"
@@ -19,6 +20,10 @@ void set_matmul_backend(MatmulBackend backend) {
 
 MatmulBackend matmul_backend() {
   return kernels::cpu::chosen_backend.load(std::memory_order_relaxed);
+}
+
+std::string matmul_kernels() {
+  return kernels::cpu::product_choices();
 }
 
 namespace ops {

@@ -8,6 +8,7 @@
 #include "dist/checkpoint/checkpoint_reader.h"
 #include "dist/train/monitors/tensorboard.h"
 #include "tensor/io/safetensors.h"
+#include "tensor/ops/matmul.h"
 #include "tests/tools/child_process.h"
 #include "tests/tools/gptlite_program.h"
 
@@ -88,6 +89,22 @@ TEST_CASE("gptlite train: a bf16 run resumes with the same bits, and may resume 
   }
   CHECK(gptlite({"eval", "--checkpoint", folder / "whole"}).status == 0);
   CHECK(gptlite({"sample", "--checkpoint", folder / "whole", "--length", "5"}).status == 0);
+}
+
+TEST_CASE("gptlite train: a checkpoint keeps what multiplied, and a run that goes on otherwise says so") {
+  const TemporaryFolder folder;
+  const std::string note = "matrix products differ from those of the checkpoint";
+  REQUIRE(gptlite(tiny_training(folder / "first", {"--steps", "4"})).status == 0);
+  CHECK(state_of(folder / "first").run.at("products") == matmul_kernels());
+  const auto resume = [&](const std::string& name) {
+    return gptlite(tiny_training(folder / name, {"--steps", "6", "--resume", folder / "first"})).out;
+  };
+  CHECK(resume("same").find(note) == std::string::npos);
+  set_matmul_backend(MatmulBackend::eigen);
+  const std::string out = resume("other");
+  set_matmul_backend(MatmulBackend::automatic);
+  CHECK(out.find(note) != std::string::npos);
+  CHECK(out.find("f32 Eigen") != std::string::npos);
 }
 
 TEST_CASE("gptlite train: a run in fp16 scales its loss, follows fp32 and resumes with the same bits") {

@@ -2,6 +2,7 @@
 
 #include "nn/materialize.h"
 #include "tensor/error.h"
+#include "tensor/ops/matmul.h"
 #include "tools/gptlite/run.h"
 
 namespace tessera::gptlite {
@@ -12,6 +13,7 @@ constexpr const char* kind = "gpt";
 constexpr const char* characters_key = "characters";
 constexpr const char* train_tokens_key = "train_tokens";
 constexpr const char* initialized_key = "initialized";
+constexpr const char* products_key = "products";
 
 TrainConfiguration options_of(const dist::CheckpointReader& reader) {
   const io::Metadata& model = reader.state().model;
@@ -61,6 +63,14 @@ bool SavedRun::is_initialized() const {
   return reader_.state().run.contains(initialized_key);
 }
 
+std::string SavedRun::products_note() const {
+  const auto found = reader_.state().run.find(products_key);
+  const std::string here = matmul_kernels();
+  if (found == reader_.state().run.end() || found->second == here) return "";
+  return text("matrix products differ from those of the checkpoint, so losses differ by rounding: ", here,
+              "; there ", found->second);
+}
+
 void SavedRun::require_same_data(const data::Corpus& corpus) const {
   require<CheckpointError>(corpus.vocabulary == vocabulary_, folder(), ": its vocabulary of ",
                            vocabulary_ ? vocabulary_->size() : run().preset.model.vocabulary,
@@ -83,6 +93,7 @@ training::SaveExtras saved_extras(const TrainConfiguration& options, const data:
   if (corpus.vocabulary) extras.model[characters_key] = corpus.vocabulary->characters();
   if (is_initialized) extras.run[initialized_key] = "true";
   extras.run[train_tokens_key] = std::to_string(corpus.train.size());
+  extras.run[products_key] = matmul_kernels();
   return extras;
 }
 

@@ -12,6 +12,7 @@
 
 #include "data/text/tiny_shakespeare.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/device.h"
 #include "tensor/error.h"

@@ -5,41 +5,6 @@
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/cpu/transpose.h"
 
-namespace tessera::kernels::cpu {
-
-F32Product choose_f32_product(MatmulBackend backend, Isa isa, bool onednn, F32Class product) {
-  if (backend == MatmulBackend::eigen) return F32Product::eigen;
-  if (backend == MatmulBackend::packed) return F32Product::packed;
-  // Few rows do not pay for packing the second operand.
-  if (!onednn) return product.rows < 16 ? F32Product::eigen : F32Product::packed;
-  if (backend == MatmulBackend::onednn || product.rows < 128) return F32Product::onednn;
-  // The faster of both: the first operand read in place, then stored transposed.
-  constexpr F32Product packed = F32Product::packed, library = F32Product::onednn;
-  constexpr F32Product faster[][2] = {{library, library},  // baseline
-                                      {packed, library},   // avx2
-                                      {packed, library}};  // avx512 and above
-  return faster[static_cast<int>(std::min(isa, Isa::avx512))][product.a_transposed];
-}
-
-F32Product f32_product(F32Class product) {
-  return choose_f32_product(chosen_backend.load(std::memory_order_relaxed), current_isa(), onednn_serves(),
-                            product);
-}
-
-Bf16Product choose_bf16_product(MatmulBackend backend, Isa isa, Isa onednn) {
-  if (backend == MatmulBackend::eigen) return Bf16Product::through_f32;
-  const Isa least = backend == MatmulBackend::onednn ? Isa::avx512_bf16 : Isa::amx;
-  if (backend != MatmulBackend::packed && std::min(isa, onednn) >= least) return Bf16Product::onednn;
-  return isa >= Isa::avx512_bf16 ? Bf16Product::pairs : Bf16Product::through_f32;
-}
-
-Bf16Product bf16_product() {
-  return choose_bf16_product(chosen_backend.load(std::memory_order_relaxed), current_isa(),
-                             onednn_serves() ? onednn_isa() : Isa::baseline);
-}
-
-}  // namespace tessera::kernels::cpu
-
 #if defined(TESSERA_WITH_ONEDNN)
 
 #include <oneapi/dnnl/dnnl.hpp>

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/scratch.h"
 

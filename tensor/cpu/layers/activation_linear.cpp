@@ -10,10 +10,10 @@
 
 #include "tensor/arguments/activation_table.h"
 #include "tensor/cpu/gemm/gemm_eigen.h"
-#include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/gemm/gemm_packed.h"
 #include "tensor/cpu/gemm/gemm_thin.h"
 #include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/cpu/matmul.h"

@@ -7,6 +7,7 @@
 
 #include "tensor/cpu/gemm/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/error.h"
 
 using namespace tessera;
@@ -102,17 +103,48 @@ TEST_CASE("isa: f32 is multiplied by the backend that was set, else by the faste
   for (const Isa isa : all_isas)
     for (const F32Class product : {F32Class{1, false}, F32Class{768, false}, F32Class{768, true}}) {
       for (const bool library : {false, true}) {
-        CHECK(choose_f32_product(MatmulBackend::eigen, isa, library, product) == eigen);
-        CHECK(choose_f32_product(MatmulBackend::packed, isa, library, product) == packed);
+        CHECK(choose_f32_product(MatmulBackend::eigen, Processor::other, isa, library, product) == eigen);
+        CHECK(choose_f32_product(MatmulBackend::packed, Processor::other, isa, library, product) == packed);
       }
-      CHECK(choose_f32_product(MatmulBackend::onednn, isa, true, product) == onednn);
-      CHECK(choose_f32_product(MatmulBackend::automatic, isa, false, product) ==
+      CHECK(choose_f32_product(MatmulBackend::onednn, Processor::other, isa, true, product) == onednn);
+      CHECK(choose_f32_product(MatmulBackend::automatic, Processor::other, isa, false, product) ==
             (product.rows == 1 ? eigen : packed));
     }
-  CHECK(choose_f32_product(MatmulBackend::automatic, Isa::avx512, true, {768, false}) == packed);
-  CHECK(choose_f32_product(MatmulBackend::automatic, Isa::avx512, true, {64, false}) == onednn);
-  CHECK(choose_f32_product(MatmulBackend::automatic, Isa::amx, true, {768, true}) == onednn);
-  CHECK(choose_f32_product(MatmulBackend::automatic, Isa::baseline, true, {768, false}) == onednn);
+  CHECK(choose_f32_product(MatmulBackend::automatic, Processor::other, Isa::avx512, true, {768, false}) ==
+        packed);
+  CHECK(choose_f32_product(MatmulBackend::automatic, Processor::other, Isa::avx512, true, {64, false}) ==
+        onednn);
+  CHECK(choose_f32_product(MatmulBackend::automatic, Processor::other, Isa::amx, true, {768, true}) ==
+        onednn);
+  CHECK(choose_f32_product(MatmulBackend::automatic, Processor::other, Isa::baseline, true, {768, false}) ==
+        onednn);
+  // A processor's own line, and where it has none.
+  CHECK(choose_f32_product(MatmulBackend::automatic, Processor::zen3, Isa::avx2, true, {768, true}) ==
+        packed);
+  CHECK(choose_f32_product(MatmulBackend::automatic, Processor::other, Isa::avx2, true, {768, true}) ==
+        onednn);
+  CHECK(choose_f32_product(MatmulBackend::automatic, Processor::zen3, Isa::baseline, true, {768, true}) ==
+        onednn);
+}
+
+TEST_CASE("isa: designs by vendor, family and model") {
+  CHECK(processor_of("AuthenticAMD", 0x19, 0x01) == Processor::zen3);
+  CHECK(processor_of("AuthenticAMD", 0x19, 0x11) == Processor::zen4);
+  CHECK(processor_of("AuthenticAMD", 0x19, 0xa1) == Processor::zen4);
+  CHECK(processor_of("AuthenticAMD", 0x1a, 0x02) == Processor::zen5);
+  CHECK(processor_of("GenuineIntel", 6, 0x8f) == Processor::sapphire_rapids);
+  CHECK(processor_of("GenuineIntel", 6, 0x6a) == Processor::other);
+  CHECK(processor_of("AuthenticAMD", 6, 0x8f) == Processor::other);
+  for (const Processor processor : all_processors) CHECK(name(processor) != "");
+}
+
+TEST_CASE("isa: the line of choices names what multiplies") {
+  const std::string line = product_choices();
+  CHECK(line.find("f32 ") == 0);
+  CHECK(line.find(", weight gradients ") != std::string::npos);
+  CHECK((line.find("bf16 through f32") != std::string::npos) == (bf16_product() == Bf16Product::through_f32));
+  const IsaScope lowest(Isa::baseline);
+  CHECK((product_choices() != line || processor_isa() == Isa::baseline || isa_limit() == Isa::baseline));
 }
 
 TEST_CASE("isa: the set in use is within the processor's and TESSERA_ISA_MAX, oneDNN included") {

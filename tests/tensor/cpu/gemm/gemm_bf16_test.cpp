@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/threads/parallel.h"

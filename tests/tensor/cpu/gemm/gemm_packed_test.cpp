@@ -6,7 +6,6 @@
 #include <limits>
 #include <vector>
 
-#include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/threads/parallel.h"

@@ -1,0 +1,92 @@
+#include "tensor/cpu/gemm/product_choice.h"
+
+#include <algorithm>
+
+#include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/error.h"
+
+namespace tessera::kernels::cpu {
+namespace {
+
+/// The faster of both kernels for products of many rows.
+struct Measured {
+  Processor processor;
+  Isa isa;
+  F32Product in_place, transposed;  ///< the first operand
+};
+
+// Lines are printed by tools/bench/bench_product_choice. A processor without a line takes that of `other`.
+constexpr F32Product packed = F32Product::packed, library = F32Product::onednn;
+constexpr Measured table[] = {
+    {Processor::other, Isa::baseline, library, library}, {Processor::other, Isa::avx2, packed, library},
+    {Processor::other, Isa::avx512, packed, library},    {Processor::zen3, Isa::avx2, packed, packed},
+    {Processor::zen5, Isa::avx2, packed, packed},
+    {Processor::zen5, Isa::avx512, packed, library},
+};
+
+F32Product faster_f32_product(Processor processor, Isa isa, bool a_transposed) {
+  for (const Processor wanted : {processor, Processor::other})
+    for (const Measured& line : table)
+      if (line.processor == wanted && line.isa == std::min(isa, Isa::avx512))
+        return a_transposed ? line.transposed : line.in_place;
+  return library;
+}
+
+std::string name_of(F32Product product) {
+  switch (product) {
+    case F32Product::packed:
+      return text("ours ", name(std::min(current_isa(), Isa::avx512)));
+    case F32Product::onednn:
+      return text("oneDNN ", name(onednn_isa()));
+    default:
+      return text("Eigen ", name(std::min(current_isa(), Isa::avx512)));
+  }
+}
+
+std::string name_of(Bf16Product product) {
+  switch (product) {
+    case Bf16Product::onednn:
+      return text("oneDNN ", name(onednn_isa()));
+    case Bf16Product::pairs:
+      return "ours";
+    default:
+      return "through f32";
+  }
+}
+
+}  // namespace
+
+F32Product choose_f32_product(MatmulBackend backend, Processor processor, Isa isa, bool onednn,
+                              F32Class product) {
+  if (backend == MatmulBackend::eigen) return F32Product::eigen;
+  if (backend == MatmulBackend::packed) return F32Product::packed;
+  // Few rows do not pay for packing the second operand.
+  if (!onednn) return product.rows < 16 ? F32Product::eigen : F32Product::packed;
+  if (backend == MatmulBackend::onednn || product.rows < 128) return F32Product::onednn;
+  return faster_f32_product(processor, isa, product.a_transposed);
+}
+
+F32Product f32_product(F32Class product) {
+  return choose_f32_product(chosen_backend.load(std::memory_order_relaxed), this_processor(), current_isa(),
+                            onednn_serves(), product);
+}
+
+Bf16Product choose_bf16_product(MatmulBackend backend, Isa isa, Isa onednn) {
+  if (backend == MatmulBackend::eigen) return Bf16Product::through_f32;
+  const Isa least = backend == MatmulBackend::onednn ? Isa::avx512_bf16 : Isa::amx;
+  if (backend != MatmulBackend::packed && std::min(isa, onednn) >= least) return Bf16Product::onednn;
+  return isa >= Isa::avx512_bf16 ? Bf16Product::pairs : Bf16Product::through_f32;
+}
+
+Bf16Product bf16_product() {
+  return choose_bf16_product(chosen_backend.load(std::memory_order_relaxed), current_isa(),
+                             onednn_serves() ? onednn_isa() : Isa::baseline);
+}
+
+std::string product_choices() {
+  constexpr int64_t many = 1024;
+  return text("f32 ", name_of(f32_product({many, false})), ", weight gradients ",
+              name_of(f32_product({many, true})), ", bf16 ", name_of(bf16_product()));
+}
+
+}  // namespace tessera::kernels::cpu
