@@ -190,12 +190,34 @@ void multiply_matrices(const Operands& o) {
       });
 }
 
-/// The products of a batch; threads share its first dimension, and each calls one primitive for its range.
+/// The operands at one index of the first batch dimension.
+Operands at(const Operands& o, int64_t index) {
+  return {o.a.select(0, index), o.b.select(0, index), o.bias, o.out.select(0, index), o.accumulate};
+}
+
+/// The products of a batch. Threads share its first dimensions, as many as give each of them some; each calls
+/// one primitive for its range of the first one, or for the rest of a batch at one index of several.
 void multiply_batch(const Operands& o) {
-  const int64_t count = o.out.size(0), work = o.out.numel() * o.a.size(-1);
+  const int dims = o.out.ndim() - 2;
+  int shared = 1;
+  int64_t count = o.out.size(0);
+  while (shared < dims && count < num_threads()) count *= o.out.size(shared++);
+  const int64_t work = o.out.numel() * o.a.size(-1);
   parallel_for(count, std::max<int64_t>(1, grain * count / (work + 1)), [&](int64_t begin, int64_t end) {
-    const auto range = [&](const Tensor& x) { return x.narrow(0, begin, end - begin); };
-    multiply({range(o.a), range(o.b), o.bias, range(o.out), o.accumulate});
+    if (shared == 1) {
+      const auto range = [&](const Tensor& x) { return x.narrow(0, begin, end - begin); };
+      return multiply({range(o.a), range(o.b), o.bias, range(o.out), o.accumulate});
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      Operands part = o;
+      int64_t inner = count, rest = i;
+      for (int d = 0; d < shared; ++d) {
+        inner /= o.out.size(d);
+        part = at(part, rest / inner);
+        rest %= inner;
+      }
+      multiply(part);
+    }
   });
 }
 
@@ -203,8 +225,9 @@ void multiply_batch(const Operands& o) {
 
 void matmul_onednn_bf16(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                         bool accumulate) {
-  const Operands operands{a, b, bias, out, accumulate};
-  out.ndim() == 2 ? multiply_matrices(operands) : multiply_batch(operands);
+  Operands operands{a, b, bias, out, accumulate};
+  while (operands.out.ndim() > 2 && operands.out.size(0) == 1) operands = at(operands, 0);
+  operands.out.ndim() == 2 ? multiply_matrices(operands) : multiply_batch(operands);
 }
 
 }  // namespace tessera::kernels::cpu

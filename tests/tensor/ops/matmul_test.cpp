@@ -190,6 +190,26 @@ TEST_CASE("matmul: the same bits in every run at one number of threads, and clos
   set_num_threads(before);
 }
 
+TEST_CASE("matmul: threads share a batch over any of its dimensions") {
+  const int before = num_threads();
+  for (const MatmulBackend backend : backends())
+    for (const DType dtype : {f32, bf16})
+      for (const Shape& batch : {Shape{1, 1}, Shape{1, 3}, Shape{2, 1, 5}, Shape{1, 2, 2}, Shape{7}}) {
+        const BackendScope scope(backend);
+        Shape left = batch, right = batch;
+        for (const int64_t extent : {33, 70}) left.push_back(extent);
+        for (const int64_t extent : {70, 65}) right.push_back(extent);
+        const Tensor a = random_tensor(left, dtype, 31), b = random_tensor(right, dtype, 32);
+        const Tensor expected = reference(a, b);
+        for (const int threads : {1, 2, 3, 8}) {
+          INFO(to_string(batch), " on ", threads, " threads");
+          set_num_threads(threads);
+          CHECK(largest_difference(ops::matmul(a, b), expected) <= tolerance(dtype, 70));
+        }
+      }
+  set_num_threads(before);
+}
+
 TEST_CASE("matmul: a slice and its copy give the same product, to rounding") {
   // The rows of a third of (2, 5, 12) have stride 12: one product without a copy. The kernel that a backend
   // chooses may depend on the stride.
