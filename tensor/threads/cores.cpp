@@ -129,6 +129,18 @@ bool pins_threads() {
   return pins;
 }
 
+int process_of_machine(const std::function<const char*(const char*)>& variable) {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "LOCAL_RANK"}) {
+    const char* const value = variable(name);
+    if (value == nullptr) continue;
+    const std::string_view digits = value;
+    int number = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (error == std::errc() && end == digits.data() + digits.size() && number >= 0) return number;
+  }
+  return 0;
+}
+
 std::vector<int> processors_of_team(std::span<const int> allowed, int first, int threads) {
   if (std::ssize(allowed) < threads) return {};
   std::vector<int> processors;

@@ -1,5 +1,7 @@
 #pragma once  // internal
 
+#include <cstdlib>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,6 +33,10 @@ std::vector<int> allowed_processors();
 /// thread that first wrote it, on machines with several nodes. By default the system moves threads. Throws
 /// ConfigError for a value other than 0 and 1.
 bool pins_threads();
+
+/// The number of this process among those of its machine, by the variables of Open MPI, MPICH and Intel MPI,
+/// Slurm and torchrun; 0 where none is set to a number.
+int process_of_machine(const std::function<const char*(const char*)>& variable = std::getenv);
 
 /// The processors of a team's threads, the `team`-th of this process (counted in threads of teams before it):
 /// consecutive ones of `allowed`, so that teams of several ranks lie side by side. Empty where there are

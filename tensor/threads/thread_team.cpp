@@ -129,7 +129,9 @@ ThreadTeam::ThreadTeam(int threads) : job_(std::make_unique<Job>()) {
   static std::atomic<int> pinned{0};
   std::vector<int> processors;
   if (pins_threads()) {
-    processors = processors_of_team(allowed_processors(), pinned.fetch_add(threads), threads);
+    // Processes of one machine that share a mask have as many threads each.
+    const int first = process_of_machine() * threads + pinned.fetch_add(threads);
+    processors = processors_of_team(allowed_processors(), first, threads);
   }
   team_threads.fetch_add(threads, std::memory_order_relaxed);
   const SignalsBlocked scope;

@@ -104,6 +104,18 @@ TEST_CASE("cores: teams lie side by side on the processors that are allowed") {
   CHECK(std::ssize(allowed_processors()) == affinity_cores());
 }
 
+TEST_CASE("cores: the number of a process on its machine is what its launcher set") {
+  const auto with = [](const std::string& set, const char* value) {
+    return process_of_machine([&](const char* name) { return set == name ? value : nullptr; });
+  };
+  CHECK(with("", "3") == 0);
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "LOCAL_RANK"})
+    CHECK(with(name, "3") == 3);
+  CHECK(with("LOCAL_RANK", "three") == 0);
+  CHECK(with("LOCAL_RANK", "-1") == 0);
+  CHECK(with("LOCAL_RANK", "") == 0);
+}
+
 TEST_CASE("cores: a number of threads is an integer from 1 to 4096") {
   CHECK(parse_thread_count("1") == 1);
   CHECK(parse_thread_count("17") == 17);
