@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <list>
 #include <map>
@@ -101,15 +102,15 @@ class DeviceAllocator {
     const auto users = users_.find(block);
     if (users == users_.end()) return heap_.free(block);
     Waiting waiting{block, {}, {}};
-    try {
-      for (const auto& [stream, device] : users->second) {
+    for (const auto& [stream, device] : users->second) {
+      try {
         if (is_capturing(stream))
           waiting.recording.insert(stream);
         else
           waiting.ends.emplace_back(device).record(stream);
+      } catch (const Error&) {
+        // A lost device uses nothing any more.
       }
-    } catch (const Error&) {
-      waiting = {block, {}, {}};  // a lost device uses nothing any more
     }
     users_.erase(users);
     waiting_.push_back(std::move(waiting));
@@ -119,7 +120,10 @@ class DeviceAllocator {
     const std::lock_guard lock(mutex_);
     Block* block = heap_.find(address);
     if (block == nullptr || block->stream == stream) return;
-    users_[block].emplace(stream, stream_device);
+    // A further stream of a recording may end before the graph does.
+    const bool is_recorded =
+        stream_device == device_ && recording_stream() != nullptr && is_capturing(stream);
+    users_[block].emplace(is_recorded ? recording_stream() : stream, stream_device);
   }
 
   void empty() {
@@ -199,12 +203,13 @@ class DeviceAllocator {
   int64_t used_ = 0, peak_used_ = 0;
 };
 
-std::array<DeviceAllocator*, max_devices> allocators{};
+std::array<std::atomic<DeviceAllocator*>, max_devices> allocators{};
 
 /// What is cached goes back when the process ends, so that a leak is distinguished from a cache. A lost
 /// device takes nothing back.
 void empty_at_exit() {
-  for (DeviceAllocator* allocator : allocators) {
+  for (const std::atomic<DeviceAllocator*>& each : allocators) {
+    DeviceAllocator* const allocator = each;
     try {
       if (allocator != nullptr) allocator->empty();
     } catch (const Error&) {
@@ -244,8 +249,9 @@ void use_on_stream(Device device, void* block, Device stream_device, cudaStream_
   if (block != nullptr) allocator_of(device).use(block, stream_device, stream);
 }
 
-void forget_stream(Device device, cudaStream_t stream) {
-  if (allocators[device.index] != nullptr) allocators[device.index]->forget_stream(stream);
+void forget_stream(cudaStream_t stream) {
+  for (const std::atomic<DeviceAllocator*>& each : allocators)
+    if (DeviceAllocator* const allocator = each) allocator->forget_stream(stream);
 }
 
 void keep_segments_of(Device device, cudaStream_t stream) {

@@ -28,8 +28,8 @@ void* device_allocate_apart(Device device, int64_t nbytes);
 /// Gives a block back to the stream that it was allocated for.
 void device_free(Device device, void* block) noexcept;
 /// Says that work on `stream`, other than the block's own, uses the block: it is not given out again before
-/// what `stream` has been given at the time of `device_free` has ended. Where `stream` records a graph then,
-/// whose launches use the block, it is given out again when the graph is gone.
+/// what `stream` has been given at the time of `device_free` has ended. Where this thread records a
+/// graph with `stream` then, whose launches use the block, it is given out again when the graph is gone.
 /// The second form is for a stream of another device.
 /// @{
 void use_on_stream(Device device, void* block, cudaStream_t stream);
@@ -38,8 +38,9 @@ void use_on_stream(Device device, void* block, Device stream_device, cudaStream_
 /// Segments of `stream` are not given back to the device while it lives: a graph that it recorded uses their
 /// addresses, whether blocks of them are in use or not.
 void keep_segments_of(Device device, cudaStream_t stream);
-/// Says that `stream` has ended and is destroyed: no block waits for it any more, and none is kept for it.
-void forget_stream(Device device, cudaStream_t stream);
+/// Says that `stream` has ended and is destroyed: no block of any device waits for it any more, and none is
+/// kept for it.
+void forget_stream(cudaStream_t stream);
 /// Gives segments without a block in use back to the device.
 void device_empty_cache(Device device);
 DeviceAllocatorStatistics device_allocator_statistics(Device device);

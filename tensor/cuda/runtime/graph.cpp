@@ -28,13 +28,13 @@ class Recording {
 };
 
 /// The stream on which this thread records a graph; null outside a recording.
-thread_local cudaStream_t recording_stream = nullptr;
+thread_local cudaStream_t recording = nullptr;
 
 /// While it lives, this thread records on `stream`.
 class RecordingScope {
  public:
-  explicit RecordingScope(cudaStream_t stream) : before_(std::exchange(recording_stream, stream)) {}
-  ~RecordingScope() { recording_stream = before_; }
+  explicit RecordingScope(cudaStream_t stream) : before_(std::exchange(recording, stream)) {}
+  ~RecordingScope() { recording = before_; }
   RecordingScope(const RecordingScope&) = delete;
   RecordingScope& operator=(const RecordingScope&) = delete;
 
@@ -44,9 +44,13 @@ class RecordingScope {
 
 }  // namespace
 
+cudaStream_t recording_stream() {
+  return recording;
+}
+
 void require_graph_stream(cudaStream_t stream, const char* what) {
-  require<DeviceError>(recording_stream == nullptr || stream == recording_stream || !is_capturing(stream),
-                       what, ": while a graph is recorded only its own stream has memory and checks");
+  require<DeviceError>(recording == nullptr || stream == recording || !is_capturing(stream), what,
+                       ": while a graph is recorded only its own stream has memory and checks");
 }
 
 bool is_capturing(cudaStream_t stream) {
@@ -60,9 +64,13 @@ Graph::Graph(Device device) : device_(device), stream_(device), launched_(device
 }
 
 Graph::~Graph() {
-  // Results may be read on other streams; their memory is free when the stream of the recording ends.
-  const DeviceGuard guard(device_);
-  if (was_launched_) cudaDeviceSynchronize();  // a lost device runs nothing any more
+  try {
+    const DeviceGuard guard(device_);
+    // Results may be read on other streams; their memory is free when the stream of the recording ends.
+    if (was_launched_) wait_for_streams(device_);
+  } catch (const Error&) {
+    // A lost device runs nothing any more.
+  }
   if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
 }
 
@@ -74,7 +82,7 @@ void Graph::capture(const std::function<void()>& body) {
   std::exception_ptr error;
   try {
     const StreamScope scope(stream_);
-    const RecordingScope recording(stream_.get());
+    const RecordingScope own(stream_.get());
     body();
   } catch (...) {
     error = std::current_exception();
@@ -95,7 +103,7 @@ void Graph::adopt(cudaGraph_t recorded) {
   size_t count = 0;
   check(cudaGraphGetNodes(recorded, nullptr, &count), "cudaGraphGetNodes");
   // Results of the former recording may be read on other streams, and their memory is used again.
-  if (was_launched_) check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  if (was_launched_) wait_for_streams(device_);
   if (executable_ != nullptr) {
     cudaGraphExecUpdateResultInfo result{};
     if (cudaGraphExecUpdate(executable_, recorded, &result) == cudaSuccess) {

@@ -59,6 +59,8 @@ class Graph {
 
 /// Whether the stream records a graph at present.
 bool is_capturing(cudaStream_t stream);
+/// The own stream of the graph that this thread records; null outside a recording.
+cudaStream_t recording_stream();
 /// Throws DeviceError where this thread records a graph and `stream` is a further one of the recording: what
 /// `what` takes from it would not be the graph's own.
 void require_graph_stream(cudaStream_t stream, const char* what);

@@ -1,11 +1,13 @@
 #include "tensor/cuda/runtime/late_errors.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "tensor/cuda/memory/device_allocator.h"
@@ -82,9 +84,14 @@ class LateErrors {
     if (checks_.size() == slots) {
       check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
       throw_first_locked();
+      require<DeviceError>(checks_.size() < slots, what.where, ": the ", slots, " checks of values on ",
+                           device_, " belong to streams that record graphs, and there is no room for more");
     }
-    LateErrorSlot* slot = on_device_ + checks_.size();
-    checks_.push_back({what, stream});
+    size_t place = 0;
+    while (is_taken_[place]) ++place;
+    is_taken_[place] = true;
+    LateErrorSlot* slot = on_device_ + place;
+    checks_.push_back({what, stream, place});
     const DeviceGuard guard(device_);
     // All bits set: position -1.
     check(cudaMemsetAsync(slot, 0xff, sizeof(LateErrorSlot), stream), "cudaMemsetAsync");
@@ -125,7 +132,7 @@ class LateErrors {
   }
 
   void release() {
-    clearing_.reset();
+    own_stream_.reset();
     cudaFree(on_device_);
     cudaFreeHost(on_host_);
   }
@@ -148,14 +155,31 @@ class LateErrors {
   struct Pending {
     LateCheck what;
     cudaStream_t stream;  ///< null: one that has ended
+    size_t place;         ///< of its slot
   };
 
-  /// The graph has no such check any more. What launches have found is still thrown.
-  static void end(Recorded& recorded) {
-    if (recorded.was_launched)
+  /// The graph has no such check any more, and its launches have ended. What they have found is still thrown.
+  void end(Recorded& recorded) {
+    if (recorded.was_launched && has_found(static_cast<size_t>(&recorded - recorded_.data())))
       recorded.has_ended = true;
     else
       recorded.recorded_by = nullptr;
+  }
+  /// Whether launches that have ended have written to the slot of a recorded check.
+  bool has_found(size_t place) {
+    LateErrorSlot* const slot = on_host_ + slots + place;
+    slot->position = -1;
+    try {
+      const Stream& stream = own_stream();
+      const DeviceGuard guard(device_);
+      check(cudaMemcpyAsync(slot, on_device_ + slots + place, sizeof(LateErrorSlot), cudaMemcpyDeviceToHost,
+                            stream.get()),
+            "cudaMemcpyAsync");
+      stream.synchronize();
+    } catch (const Error&) {
+      return false;  // of a lost device; the next use of it says so
+    }
+    return slot->position >= 0;
   }
   void drop_free() {
     while (!recorded_.empty() && recorded_.back().recorded_by == nullptr) recorded_.pop_back();
@@ -175,43 +199,66 @@ class LateErrors {
     return place;
   }
 
-  /// Sets slots to "none", on a stream of its own: the current one may record a graph.
+  /// A stream that records nothing: the current one may record a graph.
+  const Stream& own_stream() {
+    if (!own_stream_) own_stream_.emplace(device_);
+    return *own_stream_;
+  }
+  /// Sets slots to "none".
   void clear(size_t first, size_t count) {
-    if (!clearing_) clearing_.emplace(device_);
+    const Stream& stream = own_stream();
     const DeviceGuard guard(device_);
-    check(cudaMemsetAsync(on_device_ + first, 0xff, count * sizeof(LateErrorSlot), clearing_->get()),
+    check(cudaMemsetAsync(on_device_ + first, 0xff, count * sizeof(LateErrorSlot), stream.get()),
           "cudaMemsetAsync");
-    clearing_->synchronize();
+    stream.synchronize();
   }
 
+  /// Checks of streams that record a graph at present stay: they cannot be waited for.
   void throw_first_locked() {
     if (checks_.empty() && recorded_.empty()) return;
-    const std::vector<Pending> checks = std::move(checks_);
-    checks_.clear();
     const DeviceGuard guard(device_);
     const cudaStream_t stream = current_stream(device_);
+    std::set<cudaStream_t> recording;
+    const auto is_left = [&](cudaStream_t of) { return recording.contains(of); };
     std::set<cudaStream_t> others;
-    for (const Pending& pending : checks) others.insert(pending.stream);
+    for (const Pending& pending : checks_) others.insert(pending.stream);
     for (const Recorded& recorded : recorded_) others.insert(recorded.launched_on);
     for (const cudaStream_t other : others) {
       if (other == nullptr || other == stream) continue;
+      if (is_capturing(other)) {
+        recording.insert(other);
+        continue;
+      }
       Event event(device_);
       event.record(other);
       event.block(stream);
     }
+    std::vector<Pending> checks;
+    for (const Pending& pending : std::exchange(checks_, {}))
+      (is_left(pending.stream) ? checks_ : checks).push_back(pending);
+    for (const Pending& pending : checks) is_taken_[pending.place] = false;
     const auto copy = [&](size_t first, size_t count) {
       if (count == 0) return;
       check(cudaMemcpyAsync(on_host_ + first, on_device_ + first, count * sizeof(LateErrorSlot),
                             cudaMemcpyDeviceToHost, stream),
             "cudaMemcpyAsync");
     };
-    copy(0, checks.size());
-    copy(slots, recorded_.size());
+    if (recording.empty()) {
+      size_t last = 0;
+      for (const Pending& pending : checks) last = std::max(last, pending.place + 1);
+      copy(0, last);
+      copy(slots, recorded_.size());
+    } else {
+      for (const Pending& pending : checks) copy(pending.place, 1);
+      for (size_t i = 0; i < recorded_.size(); ++i)
+        if (!is_left(recorded_[i].launched_on)) copy(slots + i, 1);
+    }
     check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-    for (size_t i = 0; i < checks.size(); ++i)
-      if (on_host_[i].position >= 0) throw_error(checks[i].what, on_host_[i]);
+    for (const Pending& pending : checks)
+      if (on_host_[pending.place].position >= 0) throw_error(pending.what, on_host_[pending.place]);
     for (size_t i = 0; i < recorded_.size(); ++i) {
-      const bool is_wrong = recorded_[i].recorded_by != nullptr && on_host_[slots + i].position >= 0;
+      if (recorded_[i].recorded_by == nullptr || is_left(recorded_[i].launched_on)) continue;
+      const bool is_wrong = on_host_[slots + i].position >= 0;
       const LateCheck what = recorded_[i].what;
       if (recorded_[i].has_ended) recorded_[i].recorded_by = nullptr;
       if (!is_wrong) continue;
@@ -226,8 +273,9 @@ class LateErrors {
   LateErrorSlot* on_host_ = nullptr;  // likewise
   std::mutex mutex_;
   std::vector<Pending> checks_;
+  std::array<bool, slots> is_taken_{};
   std::vector<Recorded> recorded_;
-  std::optional<Stream> clearing_;
+  std::optional<Stream> own_stream_;
 };
 
 std::array<std::atomic<LateErrors*>, max_devices> errors{};

@@ -3,10 +3,13 @@
 #include <array>
 #include <cstdlib>
 #include <mutex>
+#include <set>
+#include <vector>
 
 #include "tensor/cuda/memory/device_allocator.h"
 #include "tensor/cuda/runtime/check.h"
 #include "tensor/cuda/runtime/device_guard.h"
+#include "tensor/cuda/runtime/graph.h"
 #include "tensor/cuda/runtime/late_errors.h"
 
 namespace tessera::cuda_runtime {
@@ -17,6 +20,21 @@ constexpr int max_devices = 128;
 thread_local std::array<cudaStream_t, max_devices> scoped{};
 
 std::array<cudaStream_t, max_devices> streams{};
+
+/// The streams of a device that live. Never destroyed: streams may be, after main.
+struct LiveStreams {
+  std::mutex mutex;
+  std::set<cudaStream_t> all;
+};
+LiveStreams& live_streams(Device device) {
+  static auto* const lists = new std::array<LiveStreams, max_devices>;
+  return (*lists)[static_cast<size_t>(device.index)];
+}
+void add_live(Device device, cudaStream_t stream) {
+  LiveStreams& live = live_streams(device);
+  const std::lock_guard lock(live.mutex);
+  live.all.insert(stream);
+}
 
 void destroy_at_exit() {
   for (const cudaStream_t stream : streams)
@@ -32,6 +50,7 @@ cudaStream_t shared_stream(Device device) {
     const DeviceGuard guard(device);
     check(cudaStreamCreateWithFlags(&streams[device.index], cudaStreamNonBlocking),
           "cudaStreamCreateWithFlags");
+    add_live(device, streams[device.index]);
   });
   return streams[device.index];
 }
@@ -74,13 +93,19 @@ float Event::milliseconds_since(const Event& earlier) const {
 Stream::Stream(Device device) : device_(device) {
   const DeviceGuard guard(device);
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  add_live(device, stream_);
 }
 Stream::~Stream() {
   if (stream_ == nullptr) return;
+  {
+    LiveStreams& live = live_streams(device_);
+    const std::lock_guard lock(live.mutex);
+    live.all.erase(stream_);
+  }
   // What waits for the stream's end, and for errors of its kernels, then needs no stream; its blocks may go
   // to a stream that gets the same handle.
   cudaStreamSynchronize(stream_);
-  forget_stream(device_, stream_);
+  forget_stream(stream_);
   forget_late_stream(device_, stream_);
   cudaStreamDestroy(stream_);
 }
@@ -102,6 +127,17 @@ StreamScope::StreamScope(const Stream& stream)
     : device_(stream.device()), previous_(std::exchange(scoped[stream.device().index], stream.get())) {}
 StreamScope::~StreamScope() {
   scoped[device_.index] = previous_;
+}
+
+void wait_for_streams(Device device) {
+  std::vector<Event> ends;
+  {
+    LiveStreams& live = live_streams(device);
+    const std::lock_guard lock(live.mutex);
+    for (const cudaStream_t stream : live.all)
+      if (!is_capturing(stream)) ends.emplace_back(device).record(stream);
+  }
+  for (const Event& end : ends) end.synchronize();
 }
 
 void synchronize_current(Device device) {

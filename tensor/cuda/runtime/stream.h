@@ -77,6 +77,10 @@ class StreamScope {
   cudaStream_t previous_;
 };
 
+/// Waits until the work that all streams of the device have been given so far has ended, but for those that
+/// record a graph: the runtime allows no wait for a whole device while another thread records one.
+void wait_for_streams(Device device);
+
 /// Waits until all work of this thread's current stream has ended.
 void synchronize_current(Device device);
 

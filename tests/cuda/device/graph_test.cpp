@@ -2,6 +2,7 @@
 #include "tensor/cuda/runtime/graph.h"
 
 #include <atomic>
+#include <memory>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -101,6 +102,69 @@ TEST_CASE("cuda: a block freed in a recording that uses it waits for the end of 
   CHECK(device_allocator_statistics(device).waiting == before);
 }
 
+TEST_CASE("cuda: a block of a recording's further stream waits for the graph, not for that stream") {
+  const Device device = device_under_test();
+  constexpr int64_t bytes = 3 << 20;
+  const int64_t before = device_allocator_statistics(device).waiting;
+  void* const block = device_allocate(device, bytes, current_stream(device));
+  {
+    Graph graph(device);
+    {
+      const Stream side(device);
+      graph.capture([&] {
+        const cudaStream_t recording = current_stream(device);
+        side.wait(recording);
+        use_on_stream(device, block, side.get());
+        check(cudaMemsetAsync(block, 1, bytes, side.get()), "cudaMemsetAsync");
+        Event end(device);
+        end.record(side.get());
+        end.block(recording);
+        device_free(device, block);
+      });
+    }
+    graph.launch(current_stream(device));
+    device_empty_cache(device);
+    CHECK(device_allocator_statistics(device).waiting == before + bytes);
+  }
+  device_empty_cache(device);
+  CHECK(device_allocator_statistics(device).waiting == before);
+}
+
+TEST_CASE("cuda: a graph may end while another one is recorded, by this thread or another") {
+  const Device device = device_under_test();
+  const Tensor x = ops::full({64}, 2.0, f32, device);
+  const auto record_and_launch = [&] {
+    Tensor y;
+    auto graph = std::make_unique<Graph>(device);
+    graph->capture([&] { y = ops::add(x, x); });
+    graph->launch(current_stream(device));
+    return graph;
+  };
+  std::unique_ptr<Graph> inner = record_and_launch();
+  Tensor z;
+  Graph outer(device);
+  outer.capture([&] {
+    z = ops::mul(x, x);
+    inner.reset();
+  });
+  outer.launch(current_stream(device));
+  CHECK(ops::sum(z).item() == 256.0);
+
+  std::atomic<bool> stops = false;
+  std::thread other([&] {
+    const Stream stream(device);
+    const StreamScope scope(stream);
+    while (!stops) record_and_launch();
+  });
+  for (int i = 0; i < 20; ++i) {
+    outer.capture([&] { z = ops::add(ops::mul(x, x), x); });
+    outer.launch(current_stream(device));
+    CHECK(ops::sum(z).item() == 384.0);
+  }
+  stops = true;
+  other.join();
+}
+
 TEST_CASE("cuda: a graph that is recorded again is updated where it has the same nodes") {
   const Device device = device_under_test();
   const Tensor x = ops::full({64}, 2.0, f32, device), z = ops::full({64}, 5.0, f32, device);
@@ -168,10 +232,19 @@ TEST_CASE("cuda: ids are checked at each launch of a graph") {
   // The graph is gone; what its last launch has found is not.
   says(error_of([&] { synchronize(device); }), "index 7 at position (2,) is outside [0, 5)");
   CHECK(error_of([&] { synchronize(device); }) == "");
+  // Slots of checks that found nothing are free again, whether the host looks or not.
+  ops::fill_(ids, 1);
   for (int i = 0; i < 300; ++i) {
     Graph graph(device);
     graph.capture([&] { y = ops::embedding(ids, table); });
+    if (i % 2 == 0) graph.launch(current_stream(device));
   }
+  Graph again(device);
+  for (int i = 0; i < 300; ++i) {
+    again.capture([&] { y = ops::embedding(ids, table); });
+    again.launch(current_stream(device));
+  }
+  CHECK(error_of([&] { synchronize(device); }) == "");
 }
 
 TEST_CASE("cuda: a thread may read what checks have found while another launches the graph that has them") {
