@@ -74,8 +74,9 @@ class DeviceAllocator {
       collect(true);
       heap_.release_free_segments();
       block = heap_.allocate(bytes, stream);
+      if (block == nullptr) block = heap_.allocate_tightly(bytes, stream);
     }
-    if (block == nullptr) throw_out_of_memory(bytes, bytes);
+    if (block == nullptr) throw_out_of_memory(bytes, bytes, stream);
     used_ += bytes;
     peak_used_ = std::max(peak_used_, used_);
     forget(block->address, block->bytes, stream);
@@ -91,7 +92,7 @@ class DeviceAllocator {
       heap_.release_free_segments();
       address = take(bytes);
     }
-    if (address == nullptr) throw_out_of_memory(bytes, 0);
+    if (address == nullptr) throw_out_of_memory(bytes, 0, nullptr);
     return address;
   }
 
@@ -184,15 +185,15 @@ class DeviceAllocator {
   }
 
   /// `counted`: of the bytes, those that the account has.
-  [[noreturn]] void throw_out_of_memory(int64_t bytes, int64_t counted) const {
+  [[noreturn]] void throw_out_of_memory(int64_t bytes, int64_t counted, cudaStream_t stream) const {
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
-    const auto most = std::max(heap_.largest_free(), static_cast<int64_t>(free));
-    throw OutOfMemoryError(
-        text("out of memory on ", device_, ": ", bytes, " bytes were requested, and at most ", most,
-             " would fit; ", total, " bytes are there, ", used_, " are in use by tensors of this process (",
-             held_by_category(counted), "), ", heap_.reserved() - used_, " are cached in blocks of at most ",
-             heap_.largest_free(), ", and ", free, " are free"));
+    const auto most = std::max(heap_.largest_free_of(stream), static_cast<int64_t>(free));
+    throw OutOfMemoryError(text(
+        "out of memory on ", device_, ": ", bytes, " bytes were requested, and at most ", most,
+        " would fit; ", total, " bytes are there, ", used_, " are in use by tensors of this process, ",
+        heap_.reserved() - used_, " are cached in blocks of at most ", heap_.largest_free(), ", and ", free,
+        " are free; the tensors of this rank hold, other devices included: ", held_by_category(counted)));
   }
 
   Device device_;

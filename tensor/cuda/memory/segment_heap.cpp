@@ -13,6 +13,10 @@ constexpr int64_t rounded(int64_t bytes, int64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+int64_t size_of(int64_t bytes) {
+  return rounded(std::max<int64_t>(bytes, 1), SegmentHeap::alignment);
+}
+
 int64_t segment_bytes(int64_t bytes) {
   if (bytes <= small_request) return small_segment;
   if (bytes < medium_request) return medium_segment;
@@ -33,14 +37,26 @@ SegmentHeap::~SegmentHeap() {
 }
 
 Block* SegmentHeap::allocate(int64_t bytes, const void* stream) {
-  const int64_t size = rounded(std::max<int64_t>(bytes, 1), alignment);
+  const int64_t size = size_of(bytes);
   const bool is_small = size <= small_request;
   Block* block = take_free(size, stream, is_small);
-  if (block == nullptr) block = take_segment(size, stream, is_small);
+  if (block == nullptr) block = take_segment(segment_bytes(size), stream, is_small);
+  return use(block, size, bytes);
+}
+
+Block* SegmentHeap::allocate_tightly(int64_t bytes, const void* stream) {
+  const int64_t size = size_of(bytes);
+  const bool is_small = size <= small_request;
+  Block* block = take_segment(size, stream, is_small);
+  if (block == nullptr) block = take_free(size, stream, !is_small);
+  return use(block, size, bytes);
+}
+
+Block* SegmentHeap::use(Block* block, int64_t size, int64_t requested) {
   if (block == nullptr) return nullptr;
   split(block, size);
   block->is_used = true;
-  block->requested = bytes;
+  block->requested = requested;
   used_[block->address] = block;
   return block;
 }
@@ -56,8 +72,7 @@ Block* SegmentHeap::take_free(int64_t bytes, const void* stream, bool is_small) 
   return block;
 }
 
-Block* SegmentHeap::take_segment(int64_t bytes, const void* stream, bool is_small) {
-  const int64_t size = segment_bytes(bytes);
+Block* SegmentHeap::take_segment(int64_t size, const void* stream, bool is_small) {
   void* address = take_(size);
   if (address == nullptr) return nullptr;
   reserved_ += size;
@@ -144,6 +159,16 @@ int64_t SegmentHeap::largest_free() const {
   for (const auto& [key, pool] : pools_)
     if (!pool.empty() && !kept_streams_.contains(key.first))
       largest = std::max(largest, (*pool.rbegin())->bytes);
+  return largest;
+}
+
+int64_t SegmentHeap::largest_free_of(const void* stream) const {
+  int64_t largest = 0;
+  for (const bool is_small : {false, true}) {
+    const auto pool = pools_.find({stream, is_small});
+    if (pool != pools_.end() && !pool->second.empty())
+      largest = std::max(largest, (*pool->second.rbegin())->bytes);
+  }
   return largest;
 }
 

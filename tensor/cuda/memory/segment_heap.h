@@ -40,6 +40,9 @@ class SegmentHeap {
 
   /// A block of at least `bytes` for `stream`; null where neither the cache nor the device has one.
   Block* allocate(int64_t bytes, const void* stream);
+  /// The same where that failed and free segments have been given back: a segment of just these bytes, or a
+  /// free block of the stream that is kept for smaller or larger requests.
+  Block* allocate_tightly(int64_t bytes, const void* stream);
   /// Makes a used block free, and joins it with its free neighbours.
   void free(Block* block);
   /// The used block that begins at `address`; null for none.
@@ -50,8 +53,9 @@ class SegmentHeap {
 
   int64_t reserved() const { return reserved_; }
   int64_t segments_taken() const { return segments_taken_; }
-  /// The largest free block, of any stream but those whose segments are kept.
+  /// The largest free block, of any stream but those whose segments are kept; and of one stream.
   int64_t largest_free() const;
+  int64_t largest_free_of(const void* stream) const;
 
  private:
   struct BySize {
@@ -64,7 +68,9 @@ class SegmentHeap {
   using Pools = std::map<std::pair<const void*, bool>, FreeList>;
 
   Block* take_free(int64_t bytes, const void* stream, bool is_small);
-  Block* take_segment(int64_t bytes, const void* stream, bool is_small);
+  Block* take_segment(int64_t size, const void* stream, bool is_small);
+  /// Gives out the first `size` bytes of a free block.
+  Block* use(Block* block, int64_t size, int64_t requested);
   void split(Block* block, int64_t bytes);
   void join(Block* left, Block* right);
   FreeList& pool_of(const Block& block) { return pools_[{block.stream, block.is_small}]; }

@@ -28,7 +28,8 @@ TEST_CASE("cuda: out of memory says what was asked, what is held and what would 
     message = error_of([&] { Tensor::empty({int64_t{1} << 45}, u8, device); });
   }
   says(message, text("out of memory on ", device, ": 35184372088832 bytes were requested"));
-  says(message, "are in use by tensors of this process (parameter 4194304");
+  says(message, "are in use by tensors of this process, ");
+  says(message, "the tensors of this rank hold, other devices included: parameter 4194304");
   says(message, " would fit; ");
   const int64_t before = current_account()->total().current;
   {

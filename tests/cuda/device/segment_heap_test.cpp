@@ -102,6 +102,35 @@ TEST_CASE("cuda memory: without memory there is no block, and giving segments ba
   CHECK(heap.allocate(50 * mib, &streams[1]) != nullptr);
 }
 
+TEST_CASE(
+    "cuda memory: where a usual segment does not fit, one of just the bytes, or a block kept for others") {
+  FakeDevice device;
+  device.limit = mib;
+  SegmentHeap heap = device.heap();
+  CHECK(heap.allocate(8320, &streams[0]) == nullptr);
+  Block* tight = heap.allocate_tightly(8320, &streams[0]);
+  REQUIRE(tight != nullptr);
+  CHECK(device.held == 8704);
+  CHECK(tight->bytes == 8704);
+  heap.free(tight);
+  CHECK(heap.release_free_segments() == 8704);
+
+  device.limit = 40 * mib;
+  Block* large = heap.allocate(40 * mib, &streams[0]);
+  heap.free(large);
+  CHECK(heap.largest_free_of(&streams[0]) == 40 * mib);
+  CHECK(heap.largest_free_of(&streams[1]) == 0);
+  CHECK(heap.allocate(1000, &streams[0]) == nullptr);  // not from large blocks, while there is a choice
+  Block* small = heap.allocate_tightly(1000, &streams[0]);
+  REQUIRE(small != nullptr);
+  CHECK(small->bytes == 1024);
+  CHECK(heap.allocate_tightly(1000, &streams[1]) == nullptr);
+  heap.free(small);
+  CHECK(heap.largest_free() == 40 * mib);
+  CHECK(heap.release_free_segments() == 40 * mib);
+  CHECK(device.held == 0);
+}
+
 TEST_CASE("cuda memory: 20,000 random requests never overlap, and all bytes come back") {
   FakeDevice device;
   device.limit = int64_t{2} << 30;
