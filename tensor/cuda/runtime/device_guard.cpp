@@ -1,6 +1,7 @@
 #include "tensor/cuda/runtime/device_guard.h"
 
 #include <array>
+#include <charconv>
 #include <mutex>
 
 #include "tensor/cuda/runtime/check.h"
@@ -62,9 +63,34 @@ int device_count() {
 void require_device(Device device) {
   const int count = device_count();
   if (count == 0)
-    throw DeviceError(text(device, ": no CUDA device: ", what_is_missing(), "; cuda:sim is a simulated one"));
+    throw DeviceError(text(device, ": no CUDA device: ", what_is_missing(),
+                           is_simulated() ? "" : "; cuda:sim is a simulated one"));
   require<DeviceError>(device.index < count, device, ": expected an index from 0 to ", count - 1, ", there ",
                        count == 1 ? "is 1 CUDA device" : text("are ", count, " CUDA devices"));
+  const DeviceFacts& facts = facts_of(device);
+  require<DeviceError>(facts.runs_our_kernels, device, ": its architecture is ",
+                       facts.compute_capability / 10, ".", facts.compute_capability % 10,
+                       ", and Tessera was built for " TESSERA_CUDA_ARCHITECTURES_TEXT
+                       ": configure with -DCMAKE_CUDA_ARCHITECTURES=",
+                       facts.compute_capability);
+}
+
+bool is_built_for(int capability, std::string_view architectures) {
+  while (!architectures.empty()) {
+    const size_t comma = architectures.find(", ");
+    const std::string_view one = architectures.substr(0, comma);
+    architectures.remove_prefix(comma == std::string_view::npos ? architectures.size() : comma + 2);
+    int built = 0;
+    const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), built);
+    if (error != std::errc()) return true;  // "all", "native"
+    const std::string_view kind(end, static_cast<size_t>(one.data() + one.size() - end));
+    const bool has_ptx = kind != "-real" && !kind.starts_with("a") && !kind.starts_with("f");
+    const bool has_machine_code = kind == "" || kind == "-real";
+    if (has_ptx && capability >= built) return true;
+    if (has_machine_code && capability / 10 == built / 10 && capability >= built) return true;
+    if (!has_ptx && !has_machine_code && capability == built) return true;  // of one chip: 90a
+  }
+  return false;
 }
 
 void set_current_device(Device device) {
@@ -97,6 +123,7 @@ const DeviceFacts& facts_of(Device device) {
                                     attribute(cudaDevAttrComputeCapabilityMinor),
               .max_shared_bytes_per_block = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
               .max_threads_per_multiprocessor = attribute(cudaDevAttrMaxThreadsPerMultiProcessor)};
+    answer.runs_our_kernels = is_built_for(answer.compute_capability, TESSERA_CUDA_ARCHITECTURES_TEXT);
   });
   return answer;
 }

@@ -65,7 +65,7 @@ std::string list(const std::vector<std::string>& paths) {
                                   const std::string& error) {
   if (library == Library::simulated)
     throw DeviceError(
-        text("cuda:sim: the simulated card's library was not found in ", list(paths),
+        text("the simulated card's library was not found in ", list(paths),
              "; build the target tools_cuda_sim_cudart, or set TESSERA_CUDA_SIM_LIBRARY to its folder (",
              error, ")"));
   throw DeviceError(text("CUDA: ", soname, " was not found in ", list(paths),

@@ -46,7 +46,7 @@ uint32_t bits_named(std::string_view name) {
     if (names[i] == name) return 1u << i;
   std::string known = "all, none";
   for (const std::string_view one : names) known += ", " + std::string(one);
-  throw std::invalid_argument("no check is named '" + std::string(name) + "'; there are " + known);
+  throw std::invalid_argument("names of checks, '" + std::string(name) + "' is none: " + known);
 }
 
 }  // namespace
