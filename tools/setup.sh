@@ -127,6 +127,7 @@ install_cuda_toolkit() {
   for package in "${cuda_packages[@]}"; do
     case $package in
       *-cu13) packages+=("$package") ;; # has versions of its own
+      *-nvdisasm) packages+=("$package>=$cuda_version") ;; # begins with 13.2, and reads older code
       *) packages+=("$package==$cuda_version.*") ;;
     esac
   done

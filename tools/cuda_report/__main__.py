@@ -107,6 +107,8 @@ def main():
         sys.exit("cuda_report: no kernels found")
     names = demangled([kernel.name for kernel in found])
     print("Compiled and simulated, not run on a card.\n")
+    if any(kernel.mma and kernel.tensor_core < 0 for kernel in found):
+        print("Tensor cores: mma of the PTX alone; there is no nvdisasm to count those of the machine code.\n")
     print_compiled(found, names, options.all)
     if options.simulate is not None:
         print_simulated(options.build.resolve(), options.simulate)

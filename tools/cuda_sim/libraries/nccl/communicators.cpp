@@ -225,6 +225,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
 
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
   if (comms == nullptr || count < 1) return ncclInvalidArgument;
+  int there = 0;
+  if (cudaGetDeviceCount(&there) != cudaSuccess) return ncclUnhandledCudaError;
+  for (int rank = 0; devices != nullptr && rank < count; ++rank)
+    if (devices[rank] < 0 || devices[rank] >= there) return ncclInvalidArgument;
   const auto team = std::make_shared<Team>(count);
   team->name = "a communicator of all devices";
   team->joined = count;
