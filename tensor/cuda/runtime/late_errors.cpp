@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdlib>
 #include <mutex>
 #include <optional>
@@ -57,6 +58,12 @@ std::string position_of(int64_t element, const Shape& shape) {
     case Kind::last_offset:
       throw ValueError(text(check.where, ": the last offset is ", slot.value,
                             ", expected the number of ids, ", check.limit));
+    case Kind::weights:
+      throw ValueError(text(check.where, ": expected finite weights of at least 0, got ",
+                            std::bit_cast<double>(slot.value), " at ", place));
+    case Kind::positive_weights:
+      throw ValueError(text(check.where, ": row ", slot.position, " has ", slot.value,
+                            " positive weights, too few for what is drawn, expected at least ", check.limit));
     default:
       throw IndexError(text(check.where, ": index ", slot.value, " at position ", place, " is outside [0, ",
                             check.limit, ")"));

@@ -23,11 +23,13 @@ struct LateCheck {
   /// Which values. A negative limit is a check of divisors, a value that is ignored one of targets, whatever
   /// the kind says.
   enum class Kind : uint8_t {
-    indices,      ///< in [0, limit)
-    index_entry,  ///< of an index tensor in a list, in [-limit, limit)
-    targets,      ///< of a loss, in [0, limit), but for the one that is ignored
-    offsets,      ///< of bags: rising from 0 to `limit` at most
-    last_offset,  ///< `limit` itself
+    indices,           ///< in [0, limit)
+    index_entry,       ///< of an index tensor in a list, in [-limit, limit)
+    targets,           ///< of a loss, in [0, limit), but for the one that is ignored
+    offsets,           ///< of bags: rising from 0 to `limit` at most
+    last_offset,       ///< `limit` itself
+    weights,           ///< of a draw, f64 whose bits are the slot's value: finite and at least 0
+    positive_weights,  ///< of a row of them: `limit` at least
   };
   const char* where;                    ///< the operation; a literal
   Shape shape;                          ///< of the tensor that is checked

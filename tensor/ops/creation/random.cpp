@@ -1,10 +1,11 @@
 #include "tensor/ops/creation/random.h"
 
 #include <cmath>
-#include <vector>
 
 #include "tensor/batched/rules.h"
+#include "tensor/cpu/creation/multinomial.h"
 #include "tensor/cpu/creation/random.h"
+#include "tensor/cuda/creation/multinomial.h"
 #include "tensor/cuda/creation/random.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/elementwise/promotion.h"
@@ -37,36 +38,8 @@ void check_probability(const char* name, double probability) {
                       probability);
 }
 
-/// Draws from one row of weights: the index at which the running sum passes u times the total.
-void draw_row(const std::vector<double>& given, int64_t row, const double* u, bool replacement, int64_t* out,
-              int64_t count) {
-  std::vector<double> weights = given;
-  double total = 0;
-  int64_t positive = 0;
-  for (const double w : weights) {
-    require<ValueError>(w >= 0 && std::isfinite(w),
-                        "multinomial: expected finite weights of at least 0, got ", w, " in row ", row);
-    total += w;
-    positive += w > 0;
-  }
-  require<ValueError>(positive >= (replacement ? 1 : count), "multinomial: row ", row, " has ", positive,
-                      " positive weights, too few to draw ", count,
-                      replacement ? "" : " without replacement");
-  for (int64_t i = 0; i < count; ++i) {
-    const double target = u[i] * total;
-    double sum = 0;
-    int64_t chosen = -1;
-    for (size_t k = 0; k < weights.size() && (chosen < 0 || sum <= target); ++k) {
-      sum += weights[k];
-      if (weights[k] > 0) chosen = static_cast<int64_t>(k);
-    }
-    out[i] = chosen;
-    if (replacement) continue;
-    weights[chosen] = 0;
-    total = 0;
-    for (const double w : weights) total += w;
-  }
-}
+constexpr Kernel<void(const Tensor&, const Tensor&, bool, const Tensor&)> multinomial_kernel{
+    "multinomial", &kernels::cpu::multinomial, TESSERA_CUDA_KERNEL(kernels::cuda::multinomial)};
 
 }  // namespace
 
@@ -109,18 +82,12 @@ Tensor multinomial(const Tensor& weights, int64_t count, uint64_t key, bool repl
                       describe(weights));
   require<ValueError>(count >= 0, "multinomial: expected a count of at least 0, got ", count);
   Shape shape = weights.shape();
-  const int64_t classes = shape.back();
   shape[shape.ndim() - 1] = count;
   if (device.is_meta() || shape.numel() == 0) return Tensor::empty(shape, i64, device);
-  const Tensor values = cast(weights.to(cpu()), f64).contiguous(), u = Tensor::empty(shape, f64);
+  const Tensor u = Tensor::empty(shape, f64, device), out = Tensor::empty(shape, i64, device);
   fill_uniform(u, key);
-  const Tensor out = Tensor::empty(shape, i64);
-  for (int64_t row = 0; row < shape.numel() / count; ++row) {
-    const double* first = values.data<double>() + row * classes;
-    draw_row({first, first + classes}, row, u.data<double>() + row * count, replacement,
-             out.data<int64_t>() + row * count, count);
-  }
-  return out.to(device);
+  multinomial_kernel(device, cast(weights, f64).clone(), u, replacement, out);
+  return out;
 }
 
 }  // namespace tessera::ops

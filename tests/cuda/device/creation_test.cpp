@@ -13,6 +13,7 @@
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/creation/generator.h"
 #include "tensor/ops/creation/literal.h"
+#include "tensor/ops/creation/random.h"
 #include "tensor/printing/format.h"
 #include "tests/cuda/device/on_device.h"
 
@@ -56,6 +57,31 @@ TEST_CASE("cuda: creation functions give the CPU's values") {
   }
   check_made([&](Device on) { return ops::ones({5}, boolean, on); });
   check_made([&](Device on) { return ops::one_hot(Tensor::from<int64_t>({2, 0, 1}).to(on), 4, boolean); });
+}
+
+TEST_CASE("cuda: weighted draws have the CPU's bits, and wrong weights are found late") {
+  const Device device = device_under_test();
+  const Tensor weights = Tensor::empty({5, 70}, f64);
+  ops::fill_uniform(weights, 3);
+  weights.narrow(1, 30, 5).fill_(0.0);
+  for (const bool replacement : {true, false})
+    CHECK(have_same_bits(ops::multinomial(weights.to(device), 40, 9, replacement),
+                         ops::multinomial(weights, 40, 9, replacement)));
+  const Tensor kept = weights.to(device);
+  ops::multinomial(kept, 3, 1, false);
+  CHECK(have_same_bits(kept, weights));
+  const auto error = [&](const Tensor& wrong, int64_t count, bool replacement) {
+    return error_of([&] {
+      ops::multinomial(wrong.to(device), count, 1, replacement);
+      synchronize(device);
+    });
+  };
+  says(error(Tensor::from<double>({1, 2, -0.5, 1}).view({2, 2}), 1, true),
+       "multinomial: expected finite weights of at least 0, got -0.5 at (1, 0)");
+  says(error(Tensor::from<double>({1, 2, 0, 0}).view({2, 2}), 1, true),
+       "multinomial: row 1 has 0 positive weights, too few for what is drawn, expected at least 1");
+  says(error(Tensor::from<double>({1, 2, 0}), 3, false), "row 0 has 2 positive weights");
+  CHECK(error_of([&] { synchronize(device); }) == "");
 }
 
 TEST_CASE("cuda: initializers that compute on the host fill a parameter of the device") {
