@@ -20,8 +20,7 @@ constexpr F32Product packed = F32Product::packed, library = F32Product::onednn;
 constexpr Measured table[] = {
     {Processor::other, Isa::baseline, library, library}, {Processor::other, Isa::avx2, packed, library},
     {Processor::other, Isa::avx512, packed, library},    {Processor::zen3, Isa::avx2, packed, packed},
-    {Processor::zen5, Isa::avx2, packed, packed},
-    {Processor::zen5, Isa::avx512, packed, library},
+    {Processor::zen5, Isa::avx2, packed, packed},        {Processor::zen5, Isa::avx512, packed, library},
 };
 
 F32Product faster_f32_product(Processor processor, Isa isa, bool a_transposed) {

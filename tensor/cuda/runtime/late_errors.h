@@ -54,7 +54,8 @@ struct TakenSlot {
 /// Takes a free slot. Throws the errors of earlier checks when all are taken.
 TakenSlot late_error_slot(Device device, const LateCheck& check);
 /// Throws the first error that kernels have written since the last call: IndexError, ValueError. Called when
-/// the current stream has ended. Costs nothing where there was no check.
+/// the current stream has ended. Costs nothing where there was no check. Other threads' checks and launches
+/// of graphs wait until it returns.
 void throw_late_errors(Device device);
 /// Says that `stream` has ended and is destroyed.
 void forget_late_stream(Device device, cudaStream_t stream);
