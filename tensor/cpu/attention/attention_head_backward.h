@@ -83,7 +83,7 @@ class HeadBackward {
         dp_(query_block * leading),
         p_(Sums<Element, Sum>::in_place ? 0 : query_block * leading),
         ds_(Sums<Element, Sum>::in_place ? 0 : query_block * leading),
-        factors_(leading),
+        factors_(call.dropout > 0 ? attention_tile * leading : 0),
         dots_(e.group() * e.queries),
         dk_(key_block, e.width),
         dv_(key_block, e.width) {}
@@ -138,8 +138,8 @@ class HeadBackward {
                          .dots = dots_.get() + g * e_.queries,
                          .dq = dq};
     const auto out = head_of<const Element>(call_.out, b, h);
-    for (int64_t i = seen.first; i < seen.end; ++i)
-      head.dots[i] = Products::rows().dot(out.row(i), head.dout.row(i), e_.width);
+    Products::rows().dots(out.row(seen.first), out.stride, head.dout.row(seen.first), head.dout.stride,
+                          seen.end - seen.first, e_.width, head.dots + seen.first);
     return head;
   }
 
@@ -224,12 +224,14 @@ class HeadBackward {
     const auto& kernels = Products::rows();
     const AttentionQuery<Sum> values(call_, e_, head.visible, head.b, head.h);
     const auto lse = log_sum_exps_of<Sum>(call_, head.b * e_.heads + head.h, query);
-    for (int64_t t = 0; t < rows; ++t) {
-      const int64_t i = query + t, at = t * leading + begin;
-      const AttentionRow<Sum> row = values.begin_row(kernels, i, j + begin, keys - begin, s + at);
-      const Sum* const factors = values.dropout_factors(kernels, i, j + begin, row.visible, factors_.get());
-      kernels.score_gradients(row, s + at, dp + at, lse.largest[t], lse.log_sum[t], head.dots[i], factors,
-                              p + at, ds + at);
+    AttentionRow<Sum> tile[attention_tile];
+    for (int64_t t = 0; t < rows; ++t)
+      tile[t] = values.begin_row(kernels, query + t, j + begin, keys - begin, s + t * leading + begin);
+    const Sum* const factors =
+        values.dropout_factors(kernels, query, j + begin, tile, rows, leading, factors_.get());
+    kernels.score_gradients({tile, rows, leading, s + begin, dp + begin, lse.largest, lse.log_sum,
+                             head.dots + query, factors, p + begin, ds + begin});
+    for (int64_t t = 0; begin > 0 && t < rows; ++t) {
       std::fill_n(p + t * leading, begin, Element(0.0f));
       std::fill_n(ds + t * leading, begin, Element(0.0f));
     }

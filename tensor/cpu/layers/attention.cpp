@@ -78,14 +78,11 @@ class HeadForward {
     const auto& kernels = Products::rows();
     const AttentionQuery<Sum> query(call_, e_, visible, b, h);
     AttentionRow<Sum> tile[attention_tile];
-    for (int64_t r = 0; r < rows; ++r) {
-      const int64_t i = first + r;
-      tile[r] = query.begin_row(kernels, i, begin, width, s_.get() + r * leading_);
-      if (call_.dropout > 0)
-        query.dropout_factors(kernels, i, begin, tile[r].visible, factors_.get() + r * leading_);
-    }
-    kernels.weights(tile, rows, leading_, s_.get(), call_.dropout > 0 ? factors_.get() : nullptr, weights(),
-                    lse.largest, lse.log_sum);
+    for (int64_t r = 0; r < rows; ++r)
+      tile[r] = query.begin_row(kernels, first + r, begin, width, s_.get() + r * leading_);
+    const Sum* const factors =
+        query.dropout_factors(kernels, first, begin, tile, rows, leading_, factors_.get());
+    kernels.weights(tile, rows, leading_, s_.get(), factors, weights(), lse.largest, lse.log_sum);
     Products::multiply(rows, e_.width, width, weights(), leading_, values_, out.row(first), out.stride, false,
                        {.row = begin});
   }
@@ -126,10 +123,13 @@ void dropout_factors(const Tensor& factors, double dropout, uint64_t key, int64_
   A* const all = factors.data<A>();
   const auto& kernels = WideProducts<A>::rows();
   parallel_for(factors.size(0) * rows, 64, [&](int64_t begin, int64_t end) {
+    const Scratch<A> whole_vectors(row_leading<A>(keys));
+    const AttentionRow<A> row{keys, keys, A(1), A(1)};
     for (int64_t i = begin; i < end; ++i) {
       const int64_t b = i / rows, sample = samples.empty() ? b : samples[b];
       kernels.dropout_factors(AttentionQuery<A>::dropout_row(dropout, key, step, sample, i % rows * keys),
-                              all + i * keys, keys);
+                              &row, 1, keys, 0, whole_vectors.get());
+      std::copy_n(whole_vectors.get(), keys, all + i * keys);
     }
   });
 }
