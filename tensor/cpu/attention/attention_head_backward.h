@@ -72,6 +72,7 @@ class HeadBackward {
       : call_(call),
         gradients_(gradients),
         e_(e),
+        tile_(Products::tile_rows()),
         keys_transposed_(e.width, key_block),
         values_transposed_(e.width, key_block),
         keys_(key_block, e.width),
@@ -83,7 +84,7 @@ class HeadBackward {
         dp_(query_block * leading),
         p_(Sums<Element, Sum>::in_place ? 0 : query_block * leading),
         ds_(Sums<Element, Sum>::in_place ? 0 : query_block * leading),
-        factors_(call.dropout > 0 ? attention_tile * leading : 0),
+        factors_(call.dropout > 0 ? tile_ * leading : 0),
         dots_(e.group() * e.queries),
         dk_(key_block, e.width),
         dv_(key_block, e.width) {}
@@ -182,8 +183,8 @@ class HeadBackward {
   }
 
   void query_range(const QueryHead& head, int64_t j, int64_t keys, int64_t first, int64_t rows) {
-    for (int64_t r = 0; r < rows; r += attention_tile)
-      query_tile(head, j, keys, first, r, std::min(attention_tile, rows - r));
+    for (int64_t r = 0; r < rows; r += tile_)
+      query_tile(head, j, keys, first, r, std::min(tile_, rows - r));
     queries_.pack(head.q.row(first), head.q.stride, false, rows, e_.width);
     douts_.pack(head.dout.row(first), head.dout.stride, false, rows, e_.width);
     p_transposed_.pack(weights(), leading, rows, keys);
@@ -202,7 +203,7 @@ class HeadBackward {
     }
   }
 
-  /// The weights and score gradients of up to eight queries, from row r of the block on, and dq.
+  /// The weights and score gradients of a tile of queries, from row r of the block on, and dq.
   void query_tile(const QueryHead& head, int64_t j, int64_t keys, int64_t first, int64_t r, int64_t rows) {
     const int64_t query = first + r,
                   end = std::clamp<int64_t>(head.visible.end(query + rows - 1) - j, 0, keys),
@@ -216,10 +217,11 @@ class HeadBackward {
       }
       return;
     }
+    const int64_t columns = Products::score_columns(end - begin);
     Sum *const s = s_.get() + r * leading, *const dp = dp_.get() + r * leading;
-    Products::multiply(rows, end - begin, e_.width, head.q.row(query), head.q.stride, keys_transposed_,
+    Products::multiply(rows, columns, e_.width, head.q.row(query), head.q.stride, keys_transposed_,
                        s + begin, leading, false, {.column = begin});
-    Products::multiply(rows, end - begin, e_.width, head.dout.row(query), head.dout.stride,
+    Products::multiply(rows, columns, e_.width, head.dout.row(query), head.dout.stride,
                        values_transposed_, dp + begin, leading, false, {.column = begin});
     const auto& kernels = Products::rows();
     const AttentionQuery<Sum> values(call_, e_, head.visible, head.b, head.h);
@@ -242,6 +244,7 @@ class HeadBackward {
   const AttentionCall& call_;
   const AttentionGradients& gradients_;
   const AttentionExtents& e_;
+  int64_t tile_;
   typename Products::Right keys_transposed_, values_transposed_, keys_, queries_, douts_;
   typename Products::TransposedLeft p_transposed_, ds_transposed_;
   Scratch<Sum> s_, dp_;

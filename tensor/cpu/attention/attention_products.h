@@ -13,8 +13,18 @@
 /// The matrix products inside attention: one set for dtypes that are multiplied as they are, one for bf16.
 /// Each names `Element` (the type of operands), `Sum` (the accumulator), `Weight` (that of the weights after
 /// softmax), `Right` (a second operand, packed once and used by many rows) and `TransposedLeft` (a first
-/// operand that is stored transposed).
+/// operand that is stored transposed). `tile_rows` is the number of queries that are computed together, and
+/// `score_columns` the number of products of a row that are computed where n are needed.
 namespace tessera::kernels::cpu {
+
+/// Queries that are computed together on vectors: the rows that a product keeps in registers.
+inline constexpr int64_t vector_tile = 8;
+
+/// Rows of scores have space for whole vectors of 64 bytes, and so many of their elements are computed.
+template <class A>
+constexpr int64_t whole_vectors(int64_t n) {
+  return (n + vector_elements<A> - 1) / vector_elements<A> * vector_elements<A>;
+}
 
 /// The distance between rows of n elements: an odd number of vectors, so that rows spread over the cache's
 /// sets.
@@ -56,6 +66,9 @@ struct WideProducts {
     else
       return *TESSERA_PER_ISA(attention_rows_f64)();
   }
+
+  static int64_t tile_rows() { return vector_tile; }
+  static int64_t score_columns(int64_t n) { return whole_vectors<A>(n); }
 
   /// b (k, n); `pack` copies it from a matrix whose rows (columns, when `transposed`) are `from_leading`
   /// apart.
@@ -112,6 +125,8 @@ struct Bf16Products {
   using Weight = bfloat16;
 
   static const AttentionRows<float, bfloat16>& rows() { return *TESSERA_PER_ISA(attention_rows_bf16)(); }
+  static int64_t tile_rows() { return multiplies_pairs_on_tiles() ? attention_tile : vector_tile; }
+  static int64_t score_columns(int64_t n) { return whole_vectors<float>(n); }
 
   class Right {
    public:

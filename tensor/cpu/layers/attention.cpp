@@ -1,6 +1,6 @@
-// Attention's forward, eight queries at a time: their products with all visible keys, softmax while the rows
-// are in the cache, and the product with v. Keys before the first and after the last that one of the eight
-// sees are left out. A head's keys and values are packed once for all heads of q that share it; for a few
+// Attention's forward, eight queries at a time, or sixteen on tiles: their products with all visible keys,
+// softmax while the rows are in the cache, and the product with v. Keys before the first and after the last
+// that one of them sees are left out. A head's keys and values are packed once for all heads of q that share it; for a few
 // queries, as in decoding, they are read in place. Threads share the heads, or, where there are few, the
 // tiles of queries; a tile's bits depend on neither.
 
@@ -26,18 +26,19 @@ class HeadForward {
   HeadForward(const AttentionCall& call, const AttentionExtents& e)
       : call_(call),
         e_(e),
+        tile_(Products::tile_rows()),
         leading_(row_leading<Sum>(e.keys)),
         keys_(e.width, e.keys),
         values_(e.keys, e.width),
-        s_(attention_tile * leading_),
-        p_(in_place ? 0 : attention_tile * leading_),
-        factors_(call.dropout > 0 ? attention_tile * leading_ : 0) {}
+        s_(tile_ * leading_),
+        p_(in_place ? 0 : tile_ * leading_),
+        factors_(call.dropout > 0 ? tile_ * leading_ : 0) {}
 
   /// Queries `first` to `end` of a head; `first` is a multiple of `attention_tile`.
   void run(int64_t b, int64_t h, int64_t first, int64_t end) {
     pack(b, h / e_.group());
     const VisibleKeys visible(call_, e_, b, h);
-    for (int64_t i = first; i < end; i += attention_tile) query_tile(visible, b, h, i);
+    for (int64_t i = first; i < end; i += tile_) query_tile(visible, b, h, i);
   }
 
  private:
@@ -61,7 +62,7 @@ class HeadForward {
   }
 
   void query_tile(const VisibleKeys& visible, int64_t b, int64_t h, int64_t first) {
-    const int64_t rows = std::min(attention_tile, e_.queries - first),
+    const int64_t rows = std::min(tile_, e_.queries - first),
                   begin = visible.begin(first) / key_alignment * key_alignment,
                   width = visible.end(first + rows - 1) - begin;
     const auto q = head_of<const Element>(call_.q, b, h);
@@ -73,7 +74,7 @@ class HeadForward {
       std::fill_n(lse.log_sum, rows, Sum(0));
       return;
     }
-    Products::multiply(rows, width, e_.width, q.row(first), q.stride, keys_, s_.get(), leading_, false,
+    Products::multiply(rows, Products::score_columns(width), e_.width, q.row(first), q.stride, keys_, s_.get(), leading_, false,
                        {.column = begin});
     const auto& kernels = Products::rows();
     const AttentionQuery<Sum> query(call_, e_, visible, b, h);
@@ -91,7 +92,7 @@ class HeadForward {
 
   const AttentionCall& call_;
   const AttentionExtents& e_;
-  int64_t leading_, packed_ = -1;
+  int64_t tile_, leading_, packed_ = -1;
   typename Products::Right keys_, values_;
   Scratch<Sum> s_;
   Scratch<Weight> p_;
@@ -100,7 +101,7 @@ class HeadForward {
 
 /// Whether packing keys and values does not pay.
 bool has_few_queries(int64_t queries, double dropout) {
-  return queries <= attention_tile && dropout == 0;
+  return queries <= vector_tile && dropout == 0;
 }
 
 /// A second thread is worth its start from `grain` multiply-adds on.
