@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tensor/cpu/attention/attention_extents.h"
+#include "tensor/cpu/attention/attention_prefetch.h"
 #include "tensor/cpu/attention/attention_products.h"
 #include "tensor/cpu/layers/attention.h"
 #include "tensor/cpu/loops/convert.h"
@@ -91,15 +92,21 @@ class HeadBackward {
 
   /// All gradients of a head of k and v, and of the heads of q that share it.
   void run(int64_t b, int64_t key_head) {
+    const int64_t next = b * e_.key_heads + key_head + 1;
     while (std::ssize(dqs_) < e_.group()) dqs_.emplace_back(e_.queries, e_.width);
     std::vector<QueryHead> heads;
     for (int64_t g = 0; g < e_.group(); ++g) {
       Sums<Element, Sum>& dq = dqs_[static_cast<size_t>(g)];
       dq.begin(head_of<Element>(gradients_.dq, b, key_head * e_.group() + g), 0, e_.queries, true);
-      heads.push_back(query_head(b, key_head, g, {dq.row(0), dq.stride()}, {0, e_.queries}));
+      heads.push_back(query_head(b, key_head, g, {dq.row(0), dq.stride()}));
     }
-    for (int64_t j = 0; j < e_.keys; j += key_block)
+    for (int64_t j = 0; j < e_.keys; j += key_block) {
+      if (j + key_block < e_.keys)
+        prefetch(b, key_head, j + key_block);
+      else if (next < e_.batch * e_.key_heads)
+        prefetch(next / e_.key_heads, next % e_.key_heads, 0);
       key_range(heads, b, key_head, j, std::min(key_block, e_.keys - j));
+    }
     for (const Sums<Element, Sum>& dq : dqs_) dq.finish(e_.queries);
   }
 
@@ -110,7 +117,7 @@ class HeadBackward {
     for (int64_t g = 0; g < e_.group(); ++g) {
       const HeadRows<Sum> rows{dq + g * e_.queries * e_.width, e_.width};
       const QueryRange seen = queries_of(VisibleKeys(call_, e_, b, key_head * e_.group() + g), e_, j);
-      heads.push_back(query_head(b, key_head, g, rows, seen));
+      heads.push_back(query_head(b, key_head, g, rows));
       for (int64_t i = seen.first; i < seen.end; ++i) std::fill_n(rows.row(i), e_.width, Sum(0));
     }
     key_range(heads, b, key_head, j, std::min(key_block, e_.keys - j));
@@ -123,39 +130,46 @@ class HeadBackward {
   struct QueryHead {
     int64_t b, h;
     VisibleKeys visible;
-    HeadRows<const Element> q, dout;
-    Sum* dots;  // of the rows of out and dout
+    HeadRows<const Element> q, dout, out;
+    Sum* dots;           // of the rows of out and dout
+    int64_t dotted = 0;  // queries that have theirs
     HeadRows<Sum> dq;
+
+    /// The dots of queries `first` to `end`. Later calls have later queries.
+    void dot(const AttentionExtents& e, int64_t first, int64_t end) {
+      first = std::max(first, dotted);
+      if (first >= end) return;
+      Products::rows().dots(out.row(first), out.stride, dout.row(first), dout.stride, end - first, e.width,
+                            dots + first);
+      dotted = end;
+    }
   };
 
-  /// Head `g` of those that share a head of k and v, with the dots of `seen`.
-  QueryHead query_head(int64_t b, int64_t key_head, int64_t g, const HeadRows<Sum>& dq, QueryRange seen) {
+  /// Head `g` of those that share a head of k and v.
+  QueryHead query_head(int64_t b, int64_t key_head, int64_t g, const HeadRows<Sum>& dq) {
     const int64_t h = key_head * e_.group() + g;
-    const QueryHead head{.b = b,
-                         .h = h,
-                         .visible = VisibleKeys(call_, e_, b, h),
-                         .q = head_of<const Element>(call_.q, b, h),
-                         .dout = head_of<const Element>(gradients_.dout, b, h),
-                         .dots = dots_.get() + g * e_.queries,
-                         .dq = dq};
-    const auto out = head_of<const Element>(call_.out, b, h);
-    Products::rows().dots(out.row(seen.first), out.stride, head.dout.row(seen.first), head.dout.stride,
-                          seen.end - seen.first, e_.width, head.dots + seen.first);
-    return head;
+    return {.b = b,
+            .h = h,
+            .visible = VisibleKeys(call_, e_, b, h),
+            .q = head_of<const Element>(call_.q, b, h),
+            .dout = head_of<const Element>(gradients_.dout, b, h),
+            .out = head_of<const Element>(call_.out, b, h),
+            .dots = dots_.get() + g * e_.queries,
+            .dq = dq};
   }
 
   /// The gradients of keys j .. j + count, and their contribution to the queries' gradients.
-  void key_range(const std::vector<QueryHead>& heads, int64_t b, int64_t key_head, int64_t j, int64_t count) {
+  void key_range(std::vector<QueryHead>& heads, int64_t b, int64_t key_head, int64_t j, int64_t count) {
     dk_.begin(head_of<Element>(gradients_.dk, b, key_head), j, count, true);
     dv_.begin(head_of<Element>(gradients_.dv, b, key_head), j, count, true);
     bool packed = false;
-    for (const QueryHead& head : heads) {
+    for (QueryHead& head : heads) {
       if (head.visible.hides(j, j + count)) continue;
       if (!packed) pack(b, key_head, j, count);
       packed = true;
       const int64_t end = head.visible.end_query(j + count - 1);
       for (int64_t i = head.visible.first_query(j); i < end; i += query_block)
-        query_range(head, j, count, i, std::min(query_block, end - i));
+        query_range(head, j, count, i, std::min(query_block, end - i), end);
     }
     dk_.finish(count);
     dv_.finish(count);
@@ -167,6 +181,13 @@ class HeadBackward {
     keys_transposed_.pack(k.row(j), k.stride, true, e_.width, count);
     values_transposed_.pack(v.row(j), v.stride, true, e_.width, count);
     keys_.pack(k.row(j), k.stride, false, count, e_.width);
+  }
+
+  /// Prepares to read a block of keys and values from `j` on.
+  void prefetch(int64_t b, int64_t key_head, int64_t j) {
+    const int64_t end = std::min(j + key_block, e_.keys);
+    next_keys_ = {head_of<const Element>(call_.k, b, key_head), j, end, e_.width};
+    next_values_ = {head_of<const Element>(call_.v, b, key_head), j, end, e_.width};
   }
 
   Element* weights() const {
@@ -182,9 +203,21 @@ class HeadBackward {
       return ds_.get();
   }
 
-  void query_range(const QueryHead& head, int64_t j, int64_t keys, int64_t first, int64_t rows) {
-    for (int64_t r = 0; r < rows; r += tile_)
+  /// Queries first .. first + rows of those up to `end_query` that see the keys.
+  void query_range(QueryHead& head, int64_t j, int64_t keys, int64_t first, int64_t rows, int64_t end_query) {
+    head.dot(e_, first, first + rows);
+    const int64_t next = first + rows, next_end = std::min(next + query_block, end_query);
+    RowPrefetch<Element> queries(head.q, next, next_end, e_.width),
+        douts(head.dout, next, next_end, e_.width),
+        outs(head.out, std::max(next, head.dotted), next_end, e_.width);
+    for (int64_t r = 0; r < rows; r += tile_) {
+      queries.step(tile_);
+      douts.step(tile_);
+      outs.step(tile_);
+      next_keys_.step(tile_);
+      next_values_.step(tile_);
       query_tile(head, j, keys, first, r, std::min(tile_, rows - r));
+    }
     queries_.pack(head.q.row(first), head.q.stride, false, rows, e_.width);
     douts_.pack(head.dout.row(first), head.dout.stride, false, rows, e_.width);
     p_transposed_.pack(weights(), leading, rows, keys);
@@ -246,6 +279,7 @@ class HeadBackward {
   const AttentionExtents& e_;
   int64_t tile_;
   typename Products::Right keys_transposed_, values_transposed_, keys_, queries_, douts_;
+  RowPrefetch<Element> next_keys_, next_values_;
   typename Products::TransposedLeft p_transposed_, ds_transposed_;
   Scratch<Sum> s_, dp_;
   Scratch<Element> p_, ds_;

@@ -8,6 +8,7 @@
 
 #include "tensor/cpu/attention/attention_extents.h"
 #include "tensor/cpu/attention/attention_in_place.h"
+#include "tensor/cpu/attention/attention_prefetch.h"
 #include "tensor/cpu/attention/attention_products.h"
 #include "tensor/cpu/attention/attention_shares.h"
 #include "tensor/threads/parallel.h"
@@ -37,8 +38,19 @@ class HeadForward {
   /// Queries `first` to `end` of a head; `first` is a multiple of `attention_tile`.
   void run(int64_t b, int64_t h, int64_t first, int64_t end) {
     pack(b, h / e_.group());
+    prefetch_after(b * e_.heads + h);
     const VisibleKeys visible(call_, e_, b, h);
-    for (int64_t i = first; i < end; i += tile_) query_tile(visible, b, h, i);
+    const auto q = head_of<const Element>(call_.q, b, h);
+    RowPrefetch<Element> queries(q, first + tile_, end, e_.width);
+    const int64_t tiles = (end - first + tile_ - 1) / tile_, rows = (e_.keys + tiles - 1) / tiles;
+    for (int64_t i = first; i < end; i += tile_) {
+      queries.step(tile_);
+      if (tiles > 1) {
+        next_keys_.step(rows);
+        next_values_.step(rows);
+      }
+      query_tile(visible, b, h, i);
+    }
   }
 
  private:
@@ -50,6 +62,15 @@ class HeadForward {
                v = head_of<const Element>(call_.v, b, key_head);
     keys_.pack(k.data, k.stride, true, e_.width, e_.keys);
     values_.pack(v.data, v.stride, false, e_.keys, e_.width);
+  }
+
+  /// Prepares to read the keys and values of the head after `head`, where they are others.
+  void prefetch_after(int64_t head) {
+    const int64_t next = head + 1, b = next / e_.heads, key_head = next % e_.heads / e_.group();
+    next_keys_ = next_values_ = {};
+    if (b == e_.batch || b * e_.key_heads + key_head == packed_) return;
+    next_keys_ = {head_of<const Element>(call_.k, b, key_head), 0, e_.keys, e_.width};
+    next_values_ = {head_of<const Element>(call_.v, b, key_head), 0, e_.keys, e_.width};
   }
 
   static constexpr bool in_place = std::is_same_v<Weight, Sum>;
@@ -94,6 +115,7 @@ class HeadForward {
   const AttentionExtents& e_;
   int64_t tile_, leading_, packed_ = -1;
   typename Products::Right keys_, values_;
+  RowPrefetch<Element> next_keys_, next_values_;
   Scratch<Sum> s_;
   Scratch<Weight> p_;
   Scratch<Sum> factors_;
