@@ -83,8 +83,8 @@ class HeadBackward {
         ds_transposed_(query_block, key_block),
         s_(query_block * leading),
         dp_(query_block * leading),
-        p_(Sums<Element, Sum>::in_place ? 0 : query_block * leading),
-        ds_(Sums<Element, Sum>::in_place ? 0 : query_block * leading),
+        p_(in_place ? 0 : query_block * leading),
+        ds_(in_place ? 0 : query_block * leading),
         factors_(call.dropout > 0 ? tile_ * leading : 0),
         dots_(e.group() * e.queries),
         dk_(key_block, e.width),
@@ -101,6 +101,7 @@ class HeadBackward {
       heads.push_back(query_head(b, key_head, g, {dq.row(0), dq.stride()}));
     }
     for (int64_t j = 0; j < e_.keys; j += key_block) {
+      if (!in_place) prefetch_results(b, key_head, j);
       if (j + key_block < e_.keys)
         prefetch(b, key_head, j + key_block);
       else if (next < e_.batch * e_.key_heads)
@@ -125,6 +126,7 @@ class HeadBackward {
 
  private:
   static constexpr int64_t leading = row_leading<Sum>(key_block);
+  static constexpr bool in_place = Sums<Element, Sum>::in_place;
 
   /// A head of q that attends to the present head of k and v.
   struct QueryHead {
@@ -188,16 +190,27 @@ class HeadBackward {
     const int64_t end = std::min(j + key_block, e_.keys);
     next_keys_ = {head_of<const Element>(call_.k, b, key_head), j, end, e_.width};
     next_values_ = {head_of<const Element>(call_.v, b, key_head), j, end, e_.width};
+    if (in_place) prefetch_results(b, key_head, j);
+  }
+
+  /// Prepares to write the gradients of a block of keys, and with the first one those of the queries: where
+  /// they are added up in place, that begins before the block, and else it comes last.
+  void prefetch_results(int64_t b, int64_t key_head, int64_t j) {
+    const int64_t end = std::min(j + key_block, e_.keys);
+    next_dk_ = {head_of<const Element>(gradients_.dk, b, key_head), j, end, e_.width};
+    next_dv_ = {head_of<const Element>(gradients_.dv, b, key_head), j, end, e_.width};
+    if (j == 0)
+      next_dq_ = {head_of<const Element>(gradients_.dq, b, key_head * e_.group()), 0, e_.queries, e_.width};
   }
 
   Element* weights() const {
-    if constexpr (Sums<Element, Sum>::in_place)
+    if constexpr (in_place)
       return s_.get();
     else
       return p_.get();
   }
   Element* score_gradients() const {
-    if constexpr (Sums<Element, Sum>::in_place)
+    if constexpr (in_place)
       return dp_.get();
     else
       return ds_.get();
@@ -216,6 +229,9 @@ class HeadBackward {
       outs.step(tile_);
       next_keys_.step(tile_);
       next_values_.step(tile_);
+      next_dk_.step(tile_);
+      next_dv_.step(tile_);
+      next_dq_.step(tile_);
       query_tile(head, j, keys, first, r, std::min(tile_, rows - r));
     }
     queries_.pack(head.q.row(first), head.q.stride, false, rows, e_.width);
@@ -280,6 +296,7 @@ class HeadBackward {
   int64_t tile_;
   typename Products::Right keys_transposed_, values_transposed_, keys_, queries_, douts_;
   RowPrefetch<Element> next_keys_, next_values_;
+  RowPrefetch<Element, true> next_dk_, next_dv_, next_dq_;
   typename Products::TransposedLeft p_transposed_, ds_transposed_;
   Scratch<Sum> s_, dp_;
   Scratch<Element> p_, ds_;

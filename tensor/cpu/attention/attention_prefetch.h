@@ -6,9 +6,9 @@
 
 namespace tessera::kernels::cpu {
 
-/// Rows that the caches are asked for some time before they are read, a few at a time: the rows of a head lie
-/// so far apart that the processor does not foresee them.
-template <class T>
+/// Rows that the caches are asked for some time before they are read or written, a few at a time: the rows of
+/// a head lie so far apart that the processor does not foresee them.
+template <class T, bool write = false>
 class RowPrefetch {
  public:
   RowPrefetch() = default;
@@ -19,7 +19,7 @@ class RowPrefetch {
   void step(int64_t count) {
     for (const int64_t last = std::min(next_ + count, end_); next_ < last; ++next_) {
       const auto* const row = reinterpret_cast<const char*>(rows_.row(next_));
-      for (int64_t i = 0; i < bytes_; i += 64) __builtin_prefetch(row + i, 0, 2);
+      for (int64_t i = 0; i < bytes_; i += 64) __builtin_prefetch(row + i, write ? 1 : 0, write ? 3 : 2);
     }
   }
 

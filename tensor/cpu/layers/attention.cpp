@@ -40,12 +40,16 @@ class HeadForward {
     pack(b, h / e_.group());
     prefetch_after(b * e_.heads + h);
     const VisibleKeys visible(call_, e_, b, h);
-    const auto q = head_of<const Element>(call_.q, b, h);
+    const auto q = head_of<const Element>(call_.q, b, h), out = head_of<const Element>(call_.out, b, h);
     RowPrefetch<Element> queries(q, first + tile_, end, e_.width);
+    RowPrefetch<Element, true> results(out, first + tile_, end, e_.width);
     const int64_t tiles = (end - first + tile_ - 1) / tile_, rows = (e_.keys + tiles - 1) / tiles;
     for (int64_t i = first; i < end; i += tile_) {
       queries.step(tile_);
+      results.step(tile_);
       if (tiles > 1) {
+        next_queries_.step(1);
+        next_results_.step(1);
         next_keys_.step(rows);
         next_values_.step(rows);
       }
@@ -64,11 +68,17 @@ class HeadForward {
     values_.pack(v.data, v.stride, false, e_.keys, e_.width);
   }
 
-  /// Prepares to read the keys and values of the head after `head`, where they are others.
+  /// Prepares to read the first queries of the head after `head`, and its keys and values where they are
+  /// others.
   void prefetch_after(int64_t head) {
     const int64_t next = head + 1, b = next / e_.heads, key_head = next % e_.heads / e_.group();
-    next_keys_ = next_values_ = {};
-    if (b == e_.batch || b * e_.key_heads + key_head == packed_) return;
+    next_keys_ = next_values_ = next_queries_ = {};
+    next_results_ = {};
+    if (b == e_.batch) return;
+    const int64_t rows = std::min(tile_, e_.queries);
+    next_queries_ = {head_of<const Element>(call_.q, b, next % e_.heads), 0, rows, e_.width};
+    next_results_ = {head_of<const Element>(call_.out, b, next % e_.heads), 0, rows, e_.width};
+    if (b * e_.key_heads + key_head == packed_) return;
     next_keys_ = {head_of<const Element>(call_.k, b, key_head), 0, e_.keys, e_.width};
     next_values_ = {head_of<const Element>(call_.v, b, key_head), 0, e_.keys, e_.width};
   }
@@ -115,7 +125,8 @@ class HeadForward {
   const AttentionExtents& e_;
   int64_t tile_, leading_, packed_ = -1;
   typename Products::Right keys_, values_;
-  RowPrefetch<Element> next_keys_, next_values_;
+  RowPrefetch<Element> next_keys_, next_values_, next_queries_;
+  RowPrefetch<Element, true> next_results_;
   Scratch<Sum> s_;
   Scratch<Weight> p_;
   Scratch<Sum> factors_;
