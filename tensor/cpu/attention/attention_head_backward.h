@@ -14,7 +14,6 @@ namespace tessera::kernels::cpu {
 
 inline constexpr int64_t key_block = 128;
 inline constexpr int64_t query_block = 64;
-inline constexpr int64_t transposed_rows = 16;  // keys whose gradients are computed together
 
 /// The gradients of a call.
 struct AttentionGradients {
@@ -185,12 +184,17 @@ class HeadBackward {
     keys_.pack(k.row(j), k.stride, false, count, e_.width);
   }
 
-  /// Prepares to read a block of keys and values from `j` on.
+  /// Prepares to read a block of keys and values from `j` on, and before the first one some queries.
   void prefetch(int64_t b, int64_t key_head, int64_t j) {
     const int64_t end = std::min(j + key_block, e_.keys);
     next_keys_ = {head_of<const Element>(call_.k, b, key_head), j, end, e_.width};
     next_values_ = {head_of<const Element>(call_.v, b, key_head), j, end, e_.width};
     if (in_place) prefetch_results(b, key_head, j);
+    if (j > 0) return;
+    const int64_t h = key_head * e_.group(), queries = std::min(query_block, e_.queries);
+    next_queries_ = {head_of<const Element>(call_.q, b, h), 0, queries, e_.width};
+    next_douts_ = {head_of<const Element>(gradients_.dout, b, h), 0, queries, e_.width};
+    next_outs_ = {head_of<const Element>(call_.out, b, h), 0, queries, e_.width};
   }
 
   /// Prepares to write the gradients of a block of keys, and with the first one those of the queries: where
@@ -229,6 +233,9 @@ class HeadBackward {
       outs.step(tile_);
       next_keys_.step(tile_);
       next_values_.step(tile_);
+      next_queries_.step(tile_);
+      next_douts_.step(tile_);
+      next_outs_.step(tile_);
       next_dk_.step(tile_);
       next_dv_.step(tile_);
       next_dq_.step(tile_);
@@ -238,10 +245,10 @@ class HeadBackward {
     douts_.pack(head.dout.row(first), head.dout.stride, false, rows, e_.width);
     p_transposed_.pack(weights(), leading, rows, keys);
     ds_transposed_.pack(score_gradients(), leading, rows, keys);
-    for (int64_t t = 0; t < keys; t += transposed_rows) {
-      // Keys j + t and on are hidden from the queries before `begin`, and these 16 from those after `end`:
-      // their weights are 0. bf16 pairs begin at even queries.
-      const int64_t count = std::min(transposed_rows, keys - t),
+    for (int64_t t = 0; t < keys; t += tile_) {
+      // Keys j + t and on are hidden from the queries before `begin`, and these from those after `end`: their
+      // weights are 0. bf16 pairs begin at even queries.
+      const int64_t count = std::min(tile_, keys - t),
                     begin = std::max<int64_t>(head.visible.first_query(j + t) - first, 0) / 2 * 2,
                     end = std::min(rows, head.visible.end_query(j + t + count - 1) - first);
       if (begin >= end) continue;
@@ -295,7 +302,7 @@ class HeadBackward {
   const AttentionExtents& e_;
   int64_t tile_;
   typename Products::Right keys_transposed_, values_transposed_, keys_, queries_, douts_;
-  RowPrefetch<Element> next_keys_, next_values_;
+  RowPrefetch<Element> next_keys_, next_values_, next_queries_, next_douts_, next_outs_;
   RowPrefetch<Element, true> next_dk_, next_dv_, next_dq_;
   typename Products::TransposedLeft p_transposed_, ds_transposed_;
   Scratch<Sum> s_, dp_;
