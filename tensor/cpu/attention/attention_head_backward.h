@@ -251,7 +251,7 @@ class HeadBackward {
       const int64_t count = std::min(tile_, keys - t),
                     begin = std::max<int64_t>(head.visible.first_query(j + t) - first, 0) / 2 * 2,
                     end = std::min(rows, head.visible.end_query(j + t + count - 1) - first);
-      if (begin >= end) continue;
+      if (begin >= end || head.visible.hides(j + t, j + t + count)) continue;
       Products::multiply_transposed(count, e_.width, end - begin, p_transposed_, t, begin, douts_, dv_.row(t),
                                     dv_.stride());
       Products::multiply_transposed(count, e_.width, end - begin, ds_transposed_, t, begin, queries_,
@@ -282,9 +282,11 @@ class HeadBackward {
     const auto& kernels = Products::rows();
     const AttentionQuery<Sum> values(call_, e_, head.visible, head.b, head.h);
     const auto lse = log_sum_exps_of<Sum>(call_, head.b * e_.heads + head.h, query);
+    // Weights of later keys are not read: the gradients of these begin with a later tile, or are left out.
+    const int64_t width = std::min(columns, keys - begin);
     AttentionRow<Sum> tile[attention_tile];
     for (int64_t t = 0; t < rows; ++t)
-      tile[t] = values.begin_row(kernels, query + t, j + begin, keys - begin, s + t * leading + begin);
+      tile[t] = values.begin_row(kernels, query + t, j + begin, width, s + t * leading + begin);
     const Sum* const factors =
         values.dropout_factors(kernels, query, j + begin, tile, rows, leading, factors_.get());
     kernels.score_gradients({tile, rows, leading, s + begin, dp + begin, lse.largest, lse.log_sum,

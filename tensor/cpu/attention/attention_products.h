@@ -71,22 +71,30 @@ struct WideProducts {
   static int64_t score_columns(int64_t n) { return whole_vectors<A>(n); }
 
   /// b (k, n); `pack` copies it from a matrix whose rows (columns, when `transposed`) are `from_leading`
-  /// apart.
+  /// apart. Rows of whole vectors stay where they are, unless their distance would put them all into the same
+  /// few sets of the cache.
   class Right {
    public:
     Right(int64_t longest_k, int64_t longest_n) : memory_(longest_k * row_leading<A>(longest_n)) {}
     void pack(const A* from, int64_t from_leading, bool transposed, int64_t k, int64_t n) {
+      if (!transposed && n % vector_elements<A> == 0 && from_leading % 512 != 0) {
+        data_ = from;
+        leading_ = from_leading;
+        return;
+      }
+      data_ = memory_.get();
       leading_ = row_leading<A>(n);
       if (transposed) return transpose_rows(from, from_leading, n, k, memory_.get(), leading_);
       for (int64_t p = 0; p < k; ++p)
         std::memcpy(memory_.get() + p * leading_, from + p * from_leading,
                     static_cast<size_t>(n) * sizeof(A));
     }
-    const A* row(int64_t p) const { return memory_.get() + p * leading_; }
+    const A* row(int64_t p) const { return data_ + p * leading_; }
     int64_t leading() const { return leading_; }
 
    private:
     Scratch<A> memory_;
+    const A* data_ = nullptr;
     int64_t leading_ = 0;
   };
 

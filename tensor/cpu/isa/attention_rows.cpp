@@ -45,21 +45,29 @@ struct SmallerNumber {
   }
 };
 
-/// at(0) .. at(n - 1) combined, each vector as it is computed: vectors alternate between two accumulators.
-/// Elements from n on are `identity`.
-template <class A, class Combine, class At>
-[[gnu::always_inline]] inline A combined(int64_t n, A identity, const Combine& combine, const At& at) {
+/// Elements i .. i + left of s, and `identity` in the lanes after them.
+template <class A>
+[[gnu::always_inline]] inline Lanes<A> first_lanes(const A* s, int left, A identity) {
+  return lanes_of<A>(0, [=](int64_t j) {
+    const A value = s[j];
+    return static_cast<int>(j) < left ? value : identity;
+  });
+}
+
+/// n elements combined; their rows have space for whole vectors.
+template <class A, class Combine>
+[[gnu::always_inline]] inline A combined(const A* s, int64_t n, A identity, const Combine& combine) {
   Lanes<A> first = fill(identity), second = first;
-  const auto tail = [&](int64_t i) {
-    return lanes_of<A>(i, [&](int64_t j) { return j < n ? at(j) : identity; });
-  };
   int64_t i = 0;
   for (; i + 2 * lanes<A> <= n; i += 2 * lanes<A>) {
-    first = combine(first, lanes_of<A>(i, at));
-    second = combine(second, lanes_of<A>(i + lanes<A>, at));
+    first = combine(first, load(s + i));
+    second = combine(second, load(s + i + lanes<A>));
   }
-  if (i < n) first = combine(first, tail(i));
-  if (i + lanes<A> < n) second = combine(second, tail(i + lanes<A>));
+  if (i + lanes<A> <= n) {
+    first = combine(first, load(s + i));
+    i += lanes<A>;
+  }
+  if (i < n) second = combine(second, first_lanes(s + i, static_cast<int>(n - i), identity));
   return fold<A>(combine(first, second), combine);
 }
 
@@ -68,9 +76,8 @@ template <class A, class Combine, class At>
 template <class A>
 [[gnu::always_inline]] inline A largest_product(const A* s, int64_t n, A scale) {
   constexpr A infinity = elementwise::Floating<A>::infinity;
-  const auto element = [s](int64_t i) { return s[i]; };
-  const A largest = scale * (scale < 0 ? combined(n, infinity, SmallerNumber(), element)
-                                       : combined(n, -infinity, LargerNumber(), element));
+  const A largest = scale * (scale < 0 ? combined(s, n, infinity, SmallerNumber())
+                                       : combined(s, n, -infinity, LargerNumber()));
   if (largest == -infinity)
     for (int64_t i = 0; i < n; ++i)
       if (s[i] != s[i]) return s[i];
@@ -125,27 +132,30 @@ template <class A, class Out>
 template <class A>
 [[gnu::always_inline]] inline A sum_of_exponentials(A* s, int64_t n, A scale, A shift) {
   Lanes<A> first = fill(A(0)), second = first;
-  const auto whole = [=](Lanes<A>& sum, int64_t i) {
-    const Lanes<A> e = lanes_of<A>(
-        i, [=](int64_t j) { return exp_of_weight(elementwise::fma(s[j], scale, -shift)); });
-    store(s + i, e);
+  const auto exponential = [=](A product) {
+    return exp_of_weight(elementwise::fma(product, scale, -shift));
+  };
+  const auto whole = [=](Lanes<A>& sum, A* at) {
+    const Lanes<A> e = lanes_of<A>(0, [=](int64_t j) { return exponential(at[j]); });
+    store(at, e);
     sum = sum + e;
   };
-  const auto part = [=](Lanes<A>& sum, int64_t i) {
-    const Lanes<A> e = lanes_of<A>(i, [=](int64_t j) {
-      const A value = exp_of_weight(elementwise::fma(s[j], scale, -shift));
-      return j < n ? value : A(0);
+  const auto part = [=](Lanes<A>& sum, A* at, int left) {
+    const Lanes<A> e = lanes_of<A>(0, [=](int64_t j) {
+      const A value = exponential(at[j]);
+      return static_cast<int>(j) < left ? value : A(0);
     });
-    store(s + i, e);
+    store(at, e);
     sum = sum + e;
   };
   int64_t i = 0;
   for (; i + 2 * lanes<A> <= n; i += 2 * lanes<A>) {
-    whole(first, i);
-    whole(second, i + lanes<A>);
+    whole(first, s + i);
+    whole(second, s + i + lanes<A>);
   }
-  if (i < n) part(first, i);
-  if (i + lanes<A> < n) part(second, i + lanes<A>);
+  const int left = static_cast<int>(n - i);
+  if (left > 0) part(first, s + i, left);
+  if (left > lanes<A>) part(second, s + i + lanes<A>, left - static_cast<int>(lanes<A>));
   return fold<A>(first + second, Add());
 }
 
@@ -198,7 +208,7 @@ template <class Store, class A, class Out>
 /// One vector of `score_gradients`, of which `left` elements are visible: all of them, unless `tail`.
 template <class Store, bool drop, bool tail, class A, class Out>
 [[gnu::always_inline]] inline void gradient_lanes(const RowGradients<A>& g, const A* s, const A* dp,
-                                                  const A* factors, int64_t left, Out* p, Out* ds) {
+                                                  const A* factors, int left, Out* p, Out* ds) {
   A weights[lanes<A>], gradients[lanes<A>];
 #pragma GCC unroll 1
   for (int j = 0; j < lanes<A>; ++j) {
@@ -217,9 +227,9 @@ template <class Store, bool drop, class A, class Out>
                                                 const A* factors, Out* p, Out* ds) {
   int64_t i = 0;
   for (; i + lanes<A> <= n; i += lanes<A>)
-    gradient_lanes<Store, drop, false>(g, s + i, dp + i, drop ? factors + i : nullptr, n - i, p + i, ds + i);
+    gradient_lanes<Store, drop, false>(g, s + i, dp + i, drop ? factors + i : nullptr, static_cast<int>(n - i), p + i, ds + i);
   if (i < n)
-    gradient_lanes<Store, drop, true>(g, s + i, dp + i, drop ? factors + i : nullptr, n - i, p + i, ds + i);
+    gradient_lanes<Store, drop, true>(g, s + i, dp + i, drop ? factors + i : nullptr, static_cast<int>(n - i), p + i, ds + i);
 }
 
 template <class Store, class A, class Out>
@@ -257,11 +267,10 @@ void score_gradients_bf16(const ScoreGradients<float, bfloat16>& tile) {
 }
 #endif
 
-/// One row's dot product: vectors alternate between two accumulators.
 template <class A, class T>
 void dots(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t rows, int64_t n, A* out) {
   for (int64_t r = 0; r < rows; ++r, a += a_stride, b += b_stride)
-    out[r] = combined(n, A(0), Add(), [=](int64_t i) { return widen<A>(a[i]) * widen<A>(b[i]); });
+    out[r] = sum_lanes<A>(n, [=](int64_t i) { return widen<A>(a[i]) * widen<A>(b[i]); });
 }
 
 /// Elements whose factors are computed at once.
