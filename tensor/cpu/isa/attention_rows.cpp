@@ -267,10 +267,39 @@ void score_gradients_bf16(const ScoreGradients<float, bfloat16>& tile) {
 }
 #endif
 
+/// A vector of elements, widened in registers.
+template <class A, class T>
+[[gnu::always_inline]] inline Lanes<A> widened(const T* x) {
+  if constexpr (std::is_same_v<A, T>) {
+    return load(x);
+  } else if constexpr (register_bytes == 64) {
+    typedef uint16_t Stored __attribute__((vector_size(register_bytes / 2)));
+    Stored stored;
+    std::memcpy(&stored, x, sizeof stored);
+    return (Lanes<A>)(__builtin_convertvector(stored, Register<uint32_t>) << 16);
+  } else {
+    return lanes_of<A>(0, [x](int64_t i) { return widen<A>(x[i]); });
+  }
+}
+
+/// As `sum_lanes`: vectors alternate between two accumulators.
 template <class A, class T>
 void dots(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t rows, int64_t n, A* out) {
-  for (int64_t r = 0; r < rows; ++r, a += a_stride, b += b_stride)
-    out[r] = sum_lanes<A>(n, [=](int64_t i) { return widen<A>(a[i]) * widen<A>(b[i]); });
+  for (int64_t r = 0; r < rows; ++r, a += a_stride, b += b_stride) {
+    Lanes<A> first = fill(A(0)), second = first;
+    int64_t i = 0;
+    for (; i + 2 * lanes<A> <= n; i += 2 * lanes<A>) {
+      first = first + widened<A>(a + i) * widened<A>(b + i);
+      second = second + widened<A>(a + i + lanes<A>) * widened<A>(b + i + lanes<A>);
+    }
+    if (i < n) {
+      A tail[2 * lanes<A>] = {};
+      for (int64_t j = i; j < n; ++j) tail[j - i] = widen<A>(a[j]) * widen<A>(b[j]);
+      first = first + load(tail);
+      second = second + load(tail + lanes<A>);
+    }
+    out[r] = fold<A>(first + second, Add());
+  }
 }
 
 /// Elements whose factors are computed at once.
