@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tensor/random/philox.h"
 #include "tests/tensor/test_values.h"
 
 using namespace tessera;
@@ -76,6 +77,41 @@ TEST_CASE("attention rows: a NaN among hidden keys is no hidden row, and a hidde
     for (int64_t i = 0; i < 40; ++i) CHECK(std::isnan(w.weights[i]));
     for (int64_t i = leading; i < leading + 70; ++i) CHECK(w.weights[i] == 0.0f);
     CHECK(w.largest[1] == -infinity);
+  }
+}
+
+TEST_CASE("attention rows: dropout factors are the words of their elements, for any row and instruction set") {
+  const auto factor_of = [](const MaskRow& mask, uint64_t element) {
+    const auto block = elementwise::random_block(mask.key, element / 4, mask.sample, mask.step);
+    return block.word[element % 4] < mask.threshold ? 0.0f : static_cast<float>(mask.scale);
+  };
+  for (const Isa isa : {Isa::amx, Isa::avx2, Isa::baseline}) {
+    const IsaScope scope(isa);
+    for (const int64_t step : {68, 96, 75})
+      for (const uint64_t first : {0, 64, 3}) {
+        const MaskRow mask{.key = 0x123456789abcdefu,
+                           .first = first,
+                           .threshold = 0x60000000u,
+                           .sample = 5,
+                           .step = 7,
+                           .scale = 1.6};
+        // Rows of every length, an odd number of them; rows 3 and 4 see nothing.
+        std::vector<AttentionRow<float>> rows;
+        for (int64_t r = 0; r < 9; ++r) rows.push_back({r == 3 || r == 4 ? 0 : 70 - 8 * r, 70, 1.0f, 1.0f});
+        std::vector<float> factors(9 * leading, -1.0f);
+        TESSERA_PER_ISA(attention_rows_f32)
+        ()->dropout_factors(mask, rows.data(), 9, step, leading, factors.data());
+        for (int64_t r = 0; r < 9; ++r)
+          for (int64_t i = 0; i < leading; ++i) {
+            const float factor = factors[r * leading + i];
+            if (i < rows[r].visible)
+              REQUIRE(factor == factor_of(mask, first + static_cast<uint64_t>(r * step + i)));
+            else if (i >= (rows[r].visible + 15) / 16 * 16)
+              REQUIRE(factor == -1.0f);
+            else
+              REQUIRE((factor == 0.0f || factor == 1.6f));
+          }
+      }
   }
 }
 
