@@ -7,7 +7,6 @@
 #include "tensor/cpu/attention/attention_prefetch.h"
 #include "tensor/cpu/attention/attention_products.h"
 #include "tensor/cpu/layers/attention.h"
-#include "tensor/cpu/loops/convert.h"
 
 /// The gradients of a head of attention.
 namespace tessera::kernels::cpu {
@@ -39,9 +38,9 @@ class Sums {
   }
   Sum* row(int64_t i) const { return sums_.row(i); }
   int64_t stride() const { return sums_.stride; }
-  void finish(int64_t rows) const {
+  void finish(const AttentionRows<Sum, Element>& kernels, int64_t rows) const {
     if constexpr (!in_place)
-      for (int64_t i = 0; i < rows; ++i) narrow_contiguous(sums_.row(i), width_, result_.row(i));
+      kernels.round(sums_.data, sums_.stride, result_.data, result_.stride, rows, width_);
   }
 
  private:
@@ -107,7 +106,7 @@ class HeadBackward {
         prefetch(next / e_.key_heads, next % e_.key_heads, 0);
       key_range(heads, b, key_head, j, std::min(key_block, e_.keys - j));
     }
-    for (const Sums<Element, Sum>& dq : dqs_) dq.finish(e_.queries);
+    for (const Sums<Element, Sum>& dq : dqs_) dq.finish(Products::rows(), e_.queries);
   }
 
   /// The gradients of the keys from `j` on, a block of them. What they give to the queries' gradients goes to
@@ -172,8 +171,8 @@ class HeadBackward {
       for (int64_t i = head.visible.first_query(j); i < end; i += query_block)
         query_range(head, j, count, i, std::min(query_block, end - i), end);
     }
-    dk_.finish(count);
-    dv_.finish(count);
+    dk_.finish(Products::rows(), count);
+    dv_.finish(Products::rows(), count);
   }
 
   void pack(int64_t b, int64_t key_head, int64_t j, int64_t count) {
@@ -223,10 +222,11 @@ class HeadBackward {
   /// Queries first .. first + rows of those up to `end_query` that see the keys.
   void query_range(QueryHead& head, int64_t j, int64_t keys, int64_t first, int64_t rows, int64_t end_query) {
     head.dot(e_, first, first + rows);
-    const int64_t next = first + rows, next_end = std::min(next + query_block, end_query);
+    // Queries that have their dots have been read before.
+    const int64_t next = std::max(first + rows, head.dotted),
+                  next_end = std::min(first + rows + query_block, end_query);
     RowPrefetch<Element> queries(head.q, next, next_end, e_.width),
-        douts(head.dout, next, next_end, e_.width),
-        outs(head.out, std::max(next, head.dotted), next_end, e_.width);
+        douts(head.dout, next, next_end, e_.width), outs(head.out, next, next_end, e_.width);
     for (int64_t r = 0; r < rows; r += tile_) {
       queries.step(tile_);
       douts.step(tile_);

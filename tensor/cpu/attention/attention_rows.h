@@ -53,6 +53,8 @@ struct AttentionRows {
   /// out[r] <- the sum of a[i] b[i] for i < n, for rows a_stride and b_stride apart.
   void (*dots)(const Out* a, int64_t a_stride, const Out* b, int64_t b_stride, int64_t rows, int64_t n,
                A* out);
+  /// to <- from, rounded, for rows of n elements.
+  void (*round)(const A* from, int64_t from_stride, Out* to, int64_t to_stride, int64_t rows, int64_t n);
   /// The dropout factors of the visible weights of rows `leading` apart in out: 0, or the mask's scale. Row r
   /// begins with element first + r step of the mask.
   void (*dropout_factors)(const MaskRow& mask, const AttentionRow<A>* rows, int64_t count, int64_t step,

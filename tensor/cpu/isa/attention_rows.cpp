@@ -248,6 +248,20 @@ template <class Store, class A, class Out>
   }
 }
 
+template <class Store, class A, class Out>
+[[gnu::always_inline]] inline void round_vectors(const A* from, int64_t from_stride, Out* to,
+                                                 int64_t to_stride, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r, from += from_stride, to += to_stride) {
+    int64_t i = 0;
+    for (; i + lanes<A> <= n; i += lanes<A>) {
+      A values[lanes<A>];
+      std::memcpy(values, from + i, sizeof values);
+      Store::store(values, to + i);
+    }
+    for (; i < n; ++i) to[i] = narrow<Out>(from[i]);
+  }
+}
+
 template <class A, class Out>
 void weights(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, const A* factors, Out* out,
              A* largest, A* log_sum) {
@@ -257,7 +271,15 @@ template <class A, class Out>
 void score_gradients(const ScoreGradients<A, Out>& tile) {
   compute_score_gradients<StoreRounded>(tile);
 }
+template <class A, class Out>
+void round_rows(const A* from, int64_t from_stride, Out* to, int64_t to_stride, int64_t rows, int64_t n) {
+  round_vectors<StoreRounded>(from, from_stride, to, to_stride, rows, n);
+}
 #if defined(__AVX512F__)
+void round_rows_bf16(const float* from, int64_t from_stride, bfloat16* to, int64_t to_stride, int64_t rows,
+                     int64_t n) {
+  round_vectors<StoreBf16>(from, from_stride, to, to_stride, rows, n);
+}
 void weights_bf16(const AttentionRow<float>* rows, int64_t count, int64_t leading, float* s,
                                const float* factors, bfloat16* out, float* largest, float* log_sum) {
   compute_weights<StoreBf16>(rows, count, leading, s, factors, out, largest, log_sum);
@@ -390,7 +412,7 @@ void hide(const bool* visible, int64_t step, int64_t n, A scale, A* s) {
 
 const AttentionRows<float, float>* attention_rows_f32() {
   static constexpr AttentionRows<float, float> rows{
-      &weights<float, float>, &score_gradients<float, float>, &dots<float, float>, &dropout_factors<float>,
+      &weights<float, float>, &score_gradients<float, float>, &dots<float, float>, &round_rows<float, float>, &dropout_factors<float>,
       &add_mask<float>,       &add_distances<float>,          &hide<float>};
   return &rows;
 }
@@ -398,7 +420,7 @@ const AttentionRows<float, float>* attention_rows_f32() {
 const AttentionRows<double, double>* attention_rows_f64() {
   static constexpr AttentionRows<double, double> rows{&weights<double, double>,
                                                       &score_gradients<double, double>,
-                                                      &dots<double, double>,
+                                                      &dots<double, double>, &round_rows<double, double>,
                                                       &dropout_factors<double>,
                                                       &add_mask<double>,
                                                       &add_distances<double>,
@@ -410,13 +432,14 @@ const AttentionRows<float, bfloat16>* attention_rows_bf16() {
   static constexpr AttentionRows<float, bfloat16> rows{&weights<float, bfloat16>,
                                                        &score_gradients<float, bfloat16>,
                                                        &dots<float, bfloat16>,
+                                                       &round_rows<float, bfloat16>,
                                                        &dropout_factors<float>,
                                                        &add_mask<float>,
                                                        &add_distances<float>,
                                                        &hide<float>};
 #if defined(__AVX512F__)
   static constexpr AttentionRows<float, bfloat16> converting{
-      &weights_bf16,    &score_gradients_bf16, &dots<float, bfloat16>, &dropout_factors<float>,
+      &weights_bf16,    &score_gradients_bf16, &dots<float, bfloat16>, &round_rows_bf16, &dropout_factors<float>,
       &add_mask<float>, &add_distances<float>, &hide<float>};
   if (current_isa() >= Isa::avx512_bf16) return &converting;
 #endif
