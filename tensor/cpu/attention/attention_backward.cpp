@@ -9,6 +9,7 @@
 
 #include "tensor/cpu/attention/attention_head_backward.h"
 #include "tensor/cpu/attention/attention_shares.h"
+#include "tensor/cpu/loops/convert.h"
 #include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {

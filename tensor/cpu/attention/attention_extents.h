@@ -144,13 +144,15 @@ class AttentionQuery {
     return {end, width, scale, call_scale};
   }
 
-  /// The dropout factors of weights j .. j + n of query i, in `buffer`; null without dropout.
+  /// The dropout factors of `count` rows of weights, from query i and key j on, in `buffer`, `leading` apart;
+  /// null without dropout.
   template <class Rows>
-  const A* dropout_factors(const Rows& rows, int64_t i, int64_t j, int64_t n, A* buffer) const {
+  const A* dropout_factors(const Rows& kernels, int64_t i, int64_t j, const AttentionRow<A>* rows,
+                           int64_t count, int64_t leading, A* buffer) const {
     if (call_.dropout == 0) return nullptr;
-    rows.dropout_factors(
-        dropout_row(call_.dropout, call_.key, call_.step, sample_, (h_ * e_.queries + i) * e_.keys + j),
-        buffer, n);
+    kernels.dropout_factors(
+        dropout_row(call_.dropout, call_.key, call_.step, sample_, (h_ * e_.queries + i) * e_.keys + j), rows,
+        count, e_.keys, leading, buffer);
     return buffer;
   }
 

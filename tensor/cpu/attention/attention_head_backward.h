@@ -4,16 +4,15 @@
 #include <vector>
 
 #include "tensor/cpu/attention/attention_extents.h"
+#include "tensor/cpu/attention/attention_prefetch.h"
 #include "tensor/cpu/attention/attention_products.h"
 #include "tensor/cpu/layers/attention.h"
-#include "tensor/cpu/loops/convert.h"
 
 /// The gradients of a head of attention.
 namespace tessera::kernels::cpu {
 
 inline constexpr int64_t key_block = 128;
 inline constexpr int64_t query_block = 64;
-inline constexpr int64_t transposed_rows = 16;  // keys whose gradients are computed together
 
 /// The gradients of a call.
 struct AttentionGradients {
@@ -39,9 +38,9 @@ class Sums {
   }
   Sum* row(int64_t i) const { return sums_.row(i); }
   int64_t stride() const { return sums_.stride; }
-  void finish(int64_t rows) const {
+  void finish(const AttentionRows<Sum, Element>& kernels, int64_t rows) const {
     if constexpr (!in_place)
-      for (int64_t i = 0; i < rows; ++i) narrow_contiguous(sums_.row(i), width_, result_.row(i));
+      kernels.round(sums_.data, sums_.stride, result_.data, result_.stride, rows, width_);
   }
 
  private:
@@ -72,6 +71,7 @@ class HeadBackward {
       : call_(call),
         gradients_(gradients),
         e_(e),
+        tile_(Products::tile_rows()),
         keys_transposed_(e.width, key_block),
         values_transposed_(e.width, key_block),
         keys_(key_block, e.width),
@@ -81,25 +81,32 @@ class HeadBackward {
         ds_transposed_(query_block, key_block),
         s_(query_block * leading),
         dp_(query_block * leading),
-        p_(Sums<Element, Sum>::in_place ? 0 : query_block * leading),
-        ds_(Sums<Element, Sum>::in_place ? 0 : query_block * leading),
-        factors_(leading),
+        p_(in_place ? 0 : query_block * leading),
+        ds_(in_place ? 0 : query_block * leading),
+        factors_(call.dropout > 0 ? tile_ * leading : 0),
         dots_(e.group() * e.queries),
         dk_(key_block, e.width),
         dv_(key_block, e.width) {}
 
   /// All gradients of a head of k and v, and of the heads of q that share it.
   void run(int64_t b, int64_t key_head) {
+    const int64_t next = b * e_.key_heads + key_head + 1;
     while (std::ssize(dqs_) < e_.group()) dqs_.emplace_back(e_.queries, e_.width);
     std::vector<QueryHead> heads;
     for (int64_t g = 0; g < e_.group(); ++g) {
       Sums<Element, Sum>& dq = dqs_[static_cast<size_t>(g)];
       dq.begin(head_of<Element>(gradients_.dq, b, key_head * e_.group() + g), 0, e_.queries, true);
-      heads.push_back(query_head(b, key_head, g, {dq.row(0), dq.stride()}, {0, e_.queries}));
+      heads.push_back(query_head(b, key_head, g, {dq.row(0), dq.stride()}));
     }
-    for (int64_t j = 0; j < e_.keys; j += key_block)
+    for (int64_t j = 0; j < e_.keys; j += key_block) {
+      if (!in_place) prefetch_results(b, key_head, j);
+      if (j + key_block < e_.keys)
+        prefetch(b, key_head, j + key_block);
+      else if (next < e_.batch * e_.key_heads)
+        prefetch(next / e_.key_heads, next % e_.key_heads, 0);
       key_range(heads, b, key_head, j, std::min(key_block, e_.keys - j));
-    for (const Sums<Element, Sum>& dq : dqs_) dq.finish(e_.queries);
+    }
+    for (const Sums<Element, Sum>& dq : dqs_) dq.finish(Products::rows(), e_.queries);
   }
 
   /// The gradients of the keys from `j` on, a block of them. What they give to the queries' gradients goes to
@@ -109,7 +116,7 @@ class HeadBackward {
     for (int64_t g = 0; g < e_.group(); ++g) {
       const HeadRows<Sum> rows{dq + g * e_.queries * e_.width, e_.width};
       const QueryRange seen = queries_of(VisibleKeys(call_, e_, b, key_head * e_.group() + g), e_, j);
-      heads.push_back(query_head(b, key_head, g, rows, seen));
+      heads.push_back(query_head(b, key_head, g, rows));
       for (int64_t i = seen.first; i < seen.end; ++i) std::fill_n(rows.row(i), e_.width, Sum(0));
     }
     key_range(heads, b, key_head, j, std::min(key_block, e_.keys - j));
@@ -117,47 +124,55 @@ class HeadBackward {
 
  private:
   static constexpr int64_t leading = row_leading<Sum>(key_block);
+  static constexpr bool in_place = Sums<Element, Sum>::in_place;
 
   /// A head of q that attends to the present head of k and v.
   struct QueryHead {
     int64_t b, h;
     VisibleKeys visible;
-    HeadRows<const Element> q, dout;
-    Sum* dots;  // of the rows of out and dout
+    HeadRows<const Element> q, dout, out;
+    Sum* dots;           // of the rows of out and dout
+    int64_t dotted = 0;  // queries that have theirs
     HeadRows<Sum> dq;
+
+    /// The dots of queries `first` to `end`. Later calls have later queries.
+    void dot(const AttentionExtents& e, int64_t first, int64_t end) {
+      first = std::max(first, dotted);
+      if (first >= end) return;
+      Products::rows().dots(out.row(first), out.stride, dout.row(first), dout.stride, end - first, e.width,
+                            dots + first);
+      dotted = end;
+    }
   };
 
-  /// Head `g` of those that share a head of k and v, with the dots of `seen`.
-  QueryHead query_head(int64_t b, int64_t key_head, int64_t g, const HeadRows<Sum>& dq, QueryRange seen) {
+  /// Head `g` of those that share a head of k and v.
+  QueryHead query_head(int64_t b, int64_t key_head, int64_t g, const HeadRows<Sum>& dq) {
     const int64_t h = key_head * e_.group() + g;
-    const QueryHead head{.b = b,
-                         .h = h,
-                         .visible = VisibleKeys(call_, e_, b, h),
-                         .q = head_of<const Element>(call_.q, b, h),
-                         .dout = head_of<const Element>(gradients_.dout, b, h),
-                         .dots = dots_.get() + g * e_.queries,
-                         .dq = dq};
-    const auto out = head_of<const Element>(call_.out, b, h);
-    for (int64_t i = seen.first; i < seen.end; ++i)
-      head.dots[i] = Products::rows().dot(out.row(i), head.dout.row(i), e_.width);
-    return head;
+    return {.b = b,
+            .h = h,
+            .visible = VisibleKeys(call_, e_, b, h),
+            .q = head_of<const Element>(call_.q, b, h),
+            .dout = head_of<const Element>(gradients_.dout, b, h),
+            .out = head_of<const Element>(call_.out, b, h),
+            .dots = dots_.get() + g * e_.queries,
+            .dq = dq};
   }
 
   /// The gradients of keys j .. j + count, and their contribution to the queries' gradients.
-  void key_range(const std::vector<QueryHead>& heads, int64_t b, int64_t key_head, int64_t j, int64_t count) {
+  void key_range(std::vector<QueryHead>& heads, int64_t b, int64_t key_head, int64_t j, int64_t count) {
     dk_.begin(head_of<Element>(gradients_.dk, b, key_head), j, count, true);
     dv_.begin(head_of<Element>(gradients_.dv, b, key_head), j, count, true);
     bool packed = false;
-    for (const QueryHead& head : heads) {
+    for (QueryHead& head : heads) {
       if (head.visible.hides(j, j + count)) continue;
       if (!packed) pack(b, key_head, j, count);
       packed = true;
       const int64_t end = head.visible.end_query(j + count - 1);
       for (int64_t i = head.visible.first_query(j); i < end; i += query_block)
-        query_range(head, j, count, i, std::min(query_block, end - i));
+        query_range(head, j, count, i, std::min(query_block, end - i), end);
     }
-    dk_.finish(count);
-    dv_.finish(count);
+    dk_.finish(Products::rows(), count);
+    dv_.finish(Products::rows(), count);
   }
 
   void pack(int64_t b, int64_t key_head, int64_t j, int64_t count) {
@@ -168,33 +183,75 @@ class HeadBackward {
     keys_.pack(k.row(j), k.stride, false, count, e_.width);
   }
 
+  /// Prepares to read a block of keys and values from `j` on, and before the first one some queries.
+  void prefetch(int64_t b, int64_t key_head, int64_t j) {
+    const int64_t end = std::min(j + key_block, e_.keys);
+    next_keys_ = {head_of<const Element>(call_.k, b, key_head), j, end, e_.width};
+    next_values_ = {head_of<const Element>(call_.v, b, key_head), j, end, e_.width};
+    if (in_place) prefetch_results(b, key_head, j);
+    if (j > 0) return;
+    const int64_t h = key_head * e_.group(), queries = std::min(query_block, e_.queries);
+    next_queries_ = {head_of<const Element>(call_.q, b, h), 0, queries, e_.width};
+    next_douts_ = {head_of<const Element>(gradients_.dout, b, h), 0, queries, e_.width};
+    next_outs_ = {head_of<const Element>(call_.out, b, h), 0, queries, e_.width};
+  }
+
+  /// Prepares to write the gradients of a block of keys, and with the first one those of the queries: where
+  /// they are added up in place, that begins before the block, and else it comes last.
+  void prefetch_results(int64_t b, int64_t key_head, int64_t j) {
+    const int64_t end = std::min(j + key_block, e_.keys);
+    next_dk_ = {head_of<const Element>(gradients_.dk, b, key_head), j, end, e_.width};
+    next_dv_ = {head_of<const Element>(gradients_.dv, b, key_head), j, end, e_.width};
+    if (j == 0)
+      next_dq_ = {head_of<const Element>(gradients_.dq, b, key_head * e_.group()), 0, e_.queries, e_.width};
+  }
+
   Element* weights() const {
-    if constexpr (Sums<Element, Sum>::in_place)
+    if constexpr (in_place)
       return s_.get();
     else
       return p_.get();
   }
   Element* score_gradients() const {
-    if constexpr (Sums<Element, Sum>::in_place)
+    if constexpr (in_place)
       return dp_.get();
     else
       return ds_.get();
   }
 
-  void query_range(const QueryHead& head, int64_t j, int64_t keys, int64_t first, int64_t rows) {
-    for (int64_t r = 0; r < rows; r += attention_tile)
-      query_tile(head, j, keys, first, r, std::min(attention_tile, rows - r));
+  /// Queries first .. first + rows of those up to `end_query` that see the keys.
+  void query_range(QueryHead& head, int64_t j, int64_t keys, int64_t first, int64_t rows, int64_t end_query) {
+    head.dot(e_, first, first + rows);
+    // Queries that have their dots have been read before.
+    const int64_t next = std::max(first + rows, head.dotted),
+                  next_end = std::min(first + rows + query_block, end_query);
+    RowPrefetch<Element> queries(head.q, next, next_end, e_.width),
+        douts(head.dout, next, next_end, e_.width), outs(head.out, next, next_end, e_.width);
+    for (int64_t r = 0; r < rows; r += tile_) {
+      queries.step(tile_);
+      douts.step(tile_);
+      outs.step(tile_);
+      next_keys_.step(tile_);
+      next_values_.step(tile_);
+      next_queries_.step(tile_);
+      next_douts_.step(tile_);
+      next_outs_.step(tile_);
+      next_dk_.step(tile_);
+      next_dv_.step(tile_);
+      next_dq_.step(tile_);
+      query_tile(head, j, keys, first, r, std::min(tile_, rows - r));
+    }
     queries_.pack(head.q.row(first), head.q.stride, false, rows, e_.width);
     douts_.pack(head.dout.row(first), head.dout.stride, false, rows, e_.width);
     p_transposed_.pack(weights(), leading, rows, keys);
     ds_transposed_.pack(score_gradients(), leading, rows, keys);
-    for (int64_t t = 0; t < keys; t += transposed_rows) {
-      // Keys j + t and on are hidden from the queries before `begin`, and these 16 from those after `end`:
-      // their weights are 0. bf16 pairs begin at even queries.
-      const int64_t count = std::min(transposed_rows, keys - t),
+    for (int64_t t = 0; t < keys; t += tile_) {
+      // Keys j + t and on are hidden from the queries before `begin`, and these from those after `end`: their
+      // weights are 0. bf16 pairs begin at even queries.
+      const int64_t count = std::min(tile_, keys - t),
                     begin = std::max<int64_t>(head.visible.first_query(j + t) - first, 0) / 2 * 2,
                     end = std::min(rows, head.visible.end_query(j + t + count - 1) - first);
-      if (begin >= end) continue;
+      if (begin >= end || head.visible.hides(j + t, j + t + count)) continue;
       Products::multiply_transposed(count, e_.width, end - begin, p_transposed_, t, begin, douts_, dv_.row(t),
                                     dv_.stride());
       Products::multiply_transposed(count, e_.width, end - begin, ds_transposed_, t, begin, queries_,
@@ -202,7 +259,7 @@ class HeadBackward {
     }
   }
 
-  /// The weights and score gradients of up to eight queries, from row r of the block on, and dq.
+  /// The weights and score gradients of a tile of queries, from row r of the block on, and dq.
   void query_tile(const QueryHead& head, int64_t j, int64_t keys, int64_t first, int64_t r, int64_t rows) {
     const int64_t query = first + r,
                   end = std::clamp<int64_t>(head.visible.end(query + rows - 1) - j, 0, keys),
@@ -216,20 +273,25 @@ class HeadBackward {
       }
       return;
     }
+    const int64_t columns = Products::score_columns(end - begin);
     Sum *const s = s_.get() + r * leading, *const dp = dp_.get() + r * leading;
-    Products::multiply(rows, end - begin, e_.width, head.q.row(query), head.q.stride, keys_transposed_,
+    Products::multiply(rows, columns, e_.width, head.q.row(query), head.q.stride, keys_transposed_,
                        s + begin, leading, false, {.column = begin});
-    Products::multiply(rows, end - begin, e_.width, head.dout.row(query), head.dout.stride,
+    Products::multiply(rows, columns, e_.width, head.dout.row(query), head.dout.stride,
                        values_transposed_, dp + begin, leading, false, {.column = begin});
     const auto& kernels = Products::rows();
     const AttentionQuery<Sum> values(call_, e_, head.visible, head.b, head.h);
     const auto lse = log_sum_exps_of<Sum>(call_, head.b * e_.heads + head.h, query);
-    for (int64_t t = 0; t < rows; ++t) {
-      const int64_t i = query + t, at = t * leading + begin;
-      const AttentionRow<Sum> row = values.begin_row(kernels, i, j + begin, keys - begin, s + at);
-      const Sum* const factors = values.dropout_factors(kernels, i, j + begin, row.visible, factors_.get());
-      kernels.score_gradients(row, s + at, dp + at, lse.largest[t], lse.log_sum[t], head.dots[i], factors,
-                              p + at, ds + at);
+    // Weights of later keys are not read: the gradients of these begin with a later tile, or are left out.
+    const int64_t width = std::min(columns, keys - begin);
+    AttentionRow<Sum> tile[attention_tile];
+    for (int64_t t = 0; t < rows; ++t)
+      tile[t] = values.begin_row(kernels, query + t, j + begin, width, s + t * leading + begin);
+    const Sum* const factors =
+        values.dropout_factors(kernels, query, j + begin, tile, rows, leading, factors_.get());
+    kernels.score_gradients({tile, rows, leading, s + begin, dp + begin, lse.largest, lse.log_sum,
+                             head.dots + query, factors, p + begin, ds + begin});
+    for (int64_t t = 0; begin > 0 && t < rows; ++t) {
       std::fill_n(p + t * leading, begin, Element(0.0f));
       std::fill_n(ds + t * leading, begin, Element(0.0f));
     }
@@ -240,7 +302,10 @@ class HeadBackward {
   const AttentionCall& call_;
   const AttentionGradients& gradients_;
   const AttentionExtents& e_;
+  int64_t tile_;
   typename Products::Right keys_transposed_, values_transposed_, keys_, queries_, douts_;
+  RowPrefetch<Element> next_keys_, next_values_, next_queries_, next_douts_, next_outs_;
+  RowPrefetch<Element, true> next_dk_, next_dv_, next_dq_;
   typename Products::TransposedLeft p_transposed_, ds_transposed_;
   Scratch<Sum> s_, dp_;
   Scratch<Element> p_, ds_;

@@ -15,6 +15,8 @@ struct InPlaceProducts {
   using Weight = float;
 
   static const AttentionRows<float, float>& rows() { return *TESSERA_PER_ISA(attention_rows_f32)(); }
+  static int64_t tile_rows() { return vector_tile; }
+  static int64_t score_columns(int64_t n) { return n; }
 
   /// b (k, n): the keys (n, k) when `transposed`, or else the values.
   class Right {

@@ -13,8 +13,18 @@
 /// The matrix products inside attention: one set for dtypes that are multiplied as they are, one for bf16.
 /// Each names `Element` (the type of operands), `Sum` (the accumulator), `Weight` (that of the weights after
 /// softmax), `Right` (a second operand, packed once and used by many rows) and `TransposedLeft` (a first
-/// operand that is stored transposed).
+/// operand that is stored transposed). `tile_rows` is the number of queries that are computed together, and
+/// `score_columns` the number of products of a row that are computed where n are needed.
 namespace tessera::kernels::cpu {
+
+/// Queries that are computed together on vectors: the rows that a product keeps in registers.
+inline constexpr int64_t vector_tile = 8;
+
+/// Rows of scores have space for whole vectors of 64 bytes, and so many of their elements are computed.
+template <class A>
+constexpr int64_t whole_vectors(int64_t n) {
+  return (n + vector_elements<A> - 1) / vector_elements<A> * vector_elements<A>;
+}
 
 /// The distance between rows of n elements: an odd number of vectors, so that rows spread over the cache's
 /// sets.
@@ -57,23 +67,34 @@ struct WideProducts {
       return *TESSERA_PER_ISA(attention_rows_f64)();
   }
 
+  static int64_t tile_rows() { return vector_tile; }
+  static int64_t score_columns(int64_t n) { return whole_vectors<A>(n); }
+
   /// b (k, n); `pack` copies it from a matrix whose rows (columns, when `transposed`) are `from_leading`
-  /// apart.
+  /// apart. Rows of whole vectors stay where they are, unless their distance would put them all into the same
+  /// few sets of the cache.
   class Right {
    public:
     Right(int64_t longest_k, int64_t longest_n) : memory_(longest_k * row_leading<A>(longest_n)) {}
     void pack(const A* from, int64_t from_leading, bool transposed, int64_t k, int64_t n) {
+      if (!transposed && n % vector_elements<A> == 0 && from_leading % 512 != 0) {
+        data_ = from;
+        leading_ = from_leading;
+        return;
+      }
+      data_ = memory_.get();
       leading_ = row_leading<A>(n);
       if (transposed) return transpose_rows(from, from_leading, n, k, memory_.get(), leading_);
       for (int64_t p = 0; p < k; ++p)
         std::memcpy(memory_.get() + p * leading_, from + p * from_leading,
                     static_cast<size_t>(n) * sizeof(A));
     }
-    const A* row(int64_t p) const { return memory_.get() + p * leading_; }
+    const A* row(int64_t p) const { return data_ + p * leading_; }
     int64_t leading() const { return leading_; }
 
    private:
     Scratch<A> memory_;
+    const A* data_ = nullptr;
     int64_t leading_ = 0;
   };
 
@@ -112,6 +133,8 @@ struct Bf16Products {
   using Weight = bfloat16;
 
   static const AttentionRows<float, bfloat16>& rows() { return *TESSERA_PER_ISA(attention_rows_bf16)(); }
+  static int64_t tile_rows() { return multiplies_pairs_on_tiles() ? attention_tile : vector_tile; }
+  static int64_t score_columns(int64_t n) { return whole_vectors<float>(n); }
 
   class Right {
    public:
@@ -146,7 +169,7 @@ struct Bf16Products {
     }
     PairRows at(int64_t i, int64_t p) const {
       if (on_tiles_) return {rows() + i * row_ + p, row_, 2};
-      const uint32_t* first = panels_.data + i / panel_width * panels_.stride + p / 2 * panel_width;
+      const uint32_t* first = panels_.data + i / panel_width * panels_.stride + p / 2 * panel_width + i % panel_width;
       return {reinterpret_cast<const bfloat16*>(first), 2, 2 * panel_width};
     }
 

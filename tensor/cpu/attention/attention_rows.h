@@ -7,15 +7,16 @@
 
 namespace tessera::kernels::cpu {
 
-/// The source of a row's random words: elements first .. first + n of a sample's mask.
+/// The source of random words: the elements of a sample's mask from `first` on.
 struct MaskRow {
   uint64_t key, first, threshold;  // kept: word >= threshold
   uint32_t sample, step;
   double scale;  // the factor of the kept weights
 };
 
-/// Queries that are computed together. Keys that are hidden from all of them are left out.
-inline constexpr int64_t attention_tile = 8;
+/// The most queries that are computed together: the rows of a tile of AMX. Keys that are hidden from all of
+/// them are left out.
+inline constexpr int64_t attention_tile = 16;
 
 /// One query's row of products with a range of keys.
 template <class A>
@@ -24,6 +25,17 @@ struct AttentionRow {
   int64_t width;     ///< elements that are written: zeros after the visible ones
   A scale;           ///< factor of the products
   A gradient_scale;  ///< factor of their gradients: the call's scale, also where `scale` is 1 after a mask
+};
+
+/// Rows of recomputed weights and of their gradients, all `leading` elements apart.
+template <class A, class Out>
+struct ScoreGradients {
+  const AttentionRow<A>* rows;
+  int64_t count, leading;
+  const A *s, *dp;
+  const A *largest, *log_sum, *dots;  ///< of each row
+  const A* factors;                   ///< dropout's, or null
+  Out *p, *ds;                        ///< may be s and dp
 };
 
 /// The computations on rows, in A. Every row has space up to whole vectors of 64 bytes of A, and the elements
@@ -36,14 +48,17 @@ struct AttentionRows {
   /// of minus infinities gives zeros. out may be s.
   void (*weights)(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, const A* factors,
                   Out* out, A* largest, A* log_sum);
-  /// With w = exp(scale s - largest - log_sum): p <- w factors, ds <- w (dp factors - dot) scale. p may be s,
-  /// and ds may be dp.
-  void (*score_gradients)(const AttentionRow<A>& row, const A* s, const A* dp, A largest, A log_sum, A dot,
-                          const A* factors, Out* p, Out* ds);
-  /// The sum of a[i] b[i].
-  A (*dot)(const Out* a, const Out* b, int64_t n);
-  /// The dropout factors of n weights: 0, or the row's scale.
-  void (*dropout_factors)(const MaskRow& row, A* out, int64_t n);
+  /// With w = exp(scale s - largest - log_sum): p <- w factors, ds <- w (dp factors - dot) scale.
+  void (*score_gradients)(const ScoreGradients<A, Out>& tile);
+  /// out[r] <- the sum of a[i] b[i] for i < n, for rows a_stride and b_stride apart.
+  void (*dots)(const Out* a, int64_t a_stride, const Out* b, int64_t b_stride, int64_t rows, int64_t n,
+               A* out);
+  /// to <- from, rounded, for rows of n elements.
+  void (*round)(const A* from, int64_t from_stride, Out* to, int64_t to_stride, int64_t rows, int64_t n);
+  /// The dropout factors of the visible weights of rows `leading` apart in out: 0, or the mask's scale. Row r
+  /// begins with element first + r step of the mask.
+  void (*dropout_factors)(const MaskRow& mask, const AttentionRow<A>* rows, int64_t count, int64_t step,
+                          int64_t leading, A* out);
   /// s <- scale s + mask, whose elements are `step` apart.
   void (*add_mask)(const A* mask, int64_t step, int64_t n, A scale, A* s);
   /// s <- scale s - slope |distance - i| for element i: ALiBi's bias.

@@ -106,6 +106,35 @@ TESSERA_BF16_INLINE void store(const PairTarget& target, int64_t row, int64_t co
   _mm256_mask_storeu_epi16(c, mask, (__m256i)_mm512_cvtneps_pbh(sum));
 }
 
+/// Stores whole vectors without a bias, straight from the registers.
+template <int rows, int vectors>
+TESSERA_BF16_INLINE void store_whole(const PairTarget& target, int64_t row, int64_t column,
+                                     const __m512 (&sums)[rows][vectors]) {
+  if (!target.is_f32) {
+    uint16_t* c = static_cast<uint16_t*>(target.c) + row * target.leading + column;
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i, c += target.leading)
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v)
+        _mm256_storeu_si256((__m256i*)(c + v * panel_width), (__m256i)_mm512_cvtneps_pbh(sums[i][v]));
+    return;
+  }
+  float* c = static_cast<float*>(target.c) + row * target.leading + column;
+  if (target.accumulate) {
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i, c += target.leading)
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v)
+        _mm512_storeu_ps(c + v * panel_width,
+                         _mm512_add_ps(sums[i][v], _mm512_loadu_ps(c + v * panel_width)));
+    return;
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; ++i, c += target.leading)
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) _mm512_storeu_ps(c + v * panel_width, sums[i][v]);
+}
+
 /// `rows` rows by 16 `vectors` columns of c, from column `column` on; `left` columns exist.
 template <int rows, int vectors>
 TESSERA_BF16 void tile(int64_t k, const PairRows& a, const uint32_t* b, int64_t step,
@@ -126,6 +155,8 @@ TESSERA_BF16 void tile(int64_t k, const PairRows& a, const uint32_t* b, int64_t 
     for (int i = 0; i < rows; ++i) pairs[i] = _mm512_set1_epi32(from[i * a.row].bits);
     multiply_pair<rows, vectors>(pairs, b, step, sums);
   }
+  if (left >= vectors * panel_width && target.bias == nullptr && (target.is_f32 || !target.accumulate))
+    return store_whole(target, row, column, sums);
   for (int i = 0; i < rows; ++i)
     for (int v = 0; v < vectors; ++v)
       store(target, row + i, column + v * panel_width, left - v * panel_width, sums[i][v]);

@@ -6,143 +6,386 @@
 #include "tensor/cpu/isa/lanes.h"
 #include "tensor/cpu/isa/philox_lanes.h"
 #include "tensor/cpu/loops/convert.h"
-#include "tensor/cpu/loops/independent_iterations.h"
 #include "tensor/elementwise/exp.h"
 #include "tensor/elementwise/log.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
 
-/// n rounded up to whole vectors of 64 bytes. Rows have space for that, so loops need no tail.
+template <class A>
+constexpr int64_t lanes = lane_count<A>;
+
+/// n rounded up to whole vectors of 64 bytes. Rows have space for that, so whole vectors are stored.
 template <class A>
 constexpr int64_t padded_length(int64_t n) {
-  return (n + lane_count<A> - 1) / lane_count<A> * lane_count<A>;
+  return (n + lanes<A> - 1) / lanes<A> * lanes<A>;
 }
 
+/// The larger of two numbers; where one is NaN, either of them.
+struct LargerNumber {
+  template <class V>
+  [[gnu::always_inline]] V operator()(const V& a, const V& b) const {
+    return b > a ? b : a;
+  }
+  template <class A, class Half>
+  [[gnu::always_inline]] Halves<A, Half> operator()(const Halves<A, Half>& a,
+                                                    const Halves<A, Half>& b) const {
+    return {(*this)(a.low, b.low), (*this)(a.high, b.high)};
+  }
+};
+struct SmallerNumber {
+  template <class V>
+  [[gnu::always_inline]] V operator()(const V& a, const V& b) const {
+    return b < a ? b : a;
+  }
+  template <class A, class Half>
+  [[gnu::always_inline]] Halves<A, Half> operator()(const Halves<A, Half>& a,
+                                                    const Halves<A, Half>& b) const {
+    return {(*this)(a.low, b.low), (*this)(a.high, b.high)};
+  }
+};
+
+/// Elements i .. i + left of s, and `identity` in the lanes after them.
 template <class A>
-[[gnu::always_inline]] inline void pad(A* s, int64_t n, A value) {
-  for (int64_t i = n; i < padded_length<A>(n); ++i) s[i] = value;
+[[gnu::always_inline]] inline Lanes<A> first_lanes(const A* s, int left, A identity) {
+  return lanes_of<A>(0, [=](int64_t j) {
+    const A value = s[j];
+    return static_cast<int>(j) < left ? value : identity;
+  });
 }
 
-/// All lanes of n elements combined, with two vectors of accumulators; n is a multiple of the lanes.
+/// n elements combined; their rows have space for whole vectors.
 template <class A, class Combine>
 [[gnu::always_inline]] inline A combined(const A* s, int64_t n, A identity, const Combine& combine) {
-  constexpr int lanes = lane_count<A>;
   Lanes<A> first = fill(identity), second = first;
   int64_t i = 0;
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+  for (; i + 2 * lanes<A> <= n; i += 2 * lanes<A>) {
     first = combine(first, load(s + i));
-    second = combine(second, load(s + i + lanes));
+    second = combine(second, load(s + i + lanes<A>));
   }
-  if (i < n) first = combine(first, load(s + i));
+  if (i + lanes<A> <= n) {
+    first = combine(first, load(s + i));
+    i += lanes<A>;
+  }
+  if (i < n) second = combine(second, first_lanes(s + i, static_cast<int>(n - i), identity));
   return fold<A>(combine(first, second), combine);
 }
 
-template <class Out>
-[[gnu::always_inline]] inline void zeros(Out* out, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) out[i] = Out{};
+/// The largest of the products scale s, at least one; minus infinity where a mask hides every key. A NaN
+/// beside numbers may be lost here, since exp of the row gives NaN again.
+template <class A>
+[[gnu::always_inline]] inline A largest_product(const A* s, int64_t n, A scale) {
+  constexpr A infinity = elementwise::Floating<A>::infinity;
+  const A largest = scale * (scale < 0 ? combined(s, n, infinity, SmallerNumber())
+                                       : combined(s, n, -infinity, LargerNumber()));
+  if (largest == -infinity)
+    for (int64_t i = 0; i < n; ++i)
+      if (s[i] != s[i]) return s[i];
+  return largest;
 }
+
+/// e^x for x that is above 0 by rounding alone: `elementwise::exp` without its care for large results.
+/// @{
+TESSERA_ELEMENT float exp_of_weight(float x) {
+  constexpr float smallest = -0x1.5d589cp+6f;  // from here on the result is a normal number
+  constexpr float magic = 0x1.8p23f;
+  const float shifted = elementwise::fma(x, 0x1.715476p0f, magic), n = shifted - magic;
+  const float r = elementwise::fma(n, 0x1.05c610p-29f, elementwise::fma(n, -0x1.62e430p-1f, x));
+  const uint32_t power = (elementwise::bits_of(shifted) << 23) + (127u << 23);
+  const float result = (1.0f + elementwise::expm1_core(r)) * elementwise::from_bits(power);
+  return x < smallest ? 0.0f : result;
+}
+TESSERA_ELEMENT double exp_of_weight(double x) {
+  return elementwise::exp(x);
+}
+/// @}
+
+/// Stores a vector of values, rounded to Out.
+struct StoreRounded {
+  template <class A, class Out>
+  [[gnu::always_inline]] static void store(const A (&values)[lanes<A>], Out* to) {
+#pragma GCC unroll 1
+    for (int j = 0; j < lanes<A>; ++j) to[j] = narrow<Out>(values[j]);
+  }
+};
+
+#if defined(__AVX512F__)
+/// The same bits, by the instruction of AVX512-BF16, for which this file is not compiled.
+struct StoreBf16 {
+  [[gnu::always_inline]] static void store(const float (&values)[16], bfloat16* to) {
+    typedef uint16_t Rounded __attribute__((vector_size(32)));
+    Rounded rounded;
+    asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(load(values)));
+    std::memcpy(to, &rounded, sizeof rounded);
+  }
+};
+#endif
+
+template <class A, class Out>
+[[gnu::always_inline]] inline void zeros(Out* out, int64_t begin, int64_t end) {
+  for (; begin % lanes<A> != 0 && begin < end; ++begin) out[begin] = Out{};
+  for (; begin < end; begin += lanes<A>)
+    for (int64_t j = 0; j < lanes<A>; ++j) out[begin + j] = Out{};
+}
+
+/// s <- exp(scale s - shift), 0 after n elements. Returns the sum: vectors alternate between two accumulators.
+template <class A>
+[[gnu::always_inline]] inline A sum_of_exponentials(A* s, int64_t n, A scale, A shift) {
+  Lanes<A> first = fill(A(0)), second = first;
+  const auto exponential = [=](A product) {
+    return exp_of_weight(elementwise::fma(product, scale, -shift));
+  };
+  const auto whole = [=](Lanes<A>& sum, A* at) {
+    const Lanes<A> e = lanes_of<A>(0, [=](int64_t j) { return exponential(at[j]); });
+    store(at, e);
+    sum = sum + e;
+  };
+  const auto part = [=](Lanes<A>& sum, A* at, int left) {
+    const Lanes<A> e = lanes_of<A>(0, [=](int64_t j) {
+      const A value = exponential(at[j]);
+      return static_cast<int>(j) < left ? value : A(0);
+    });
+    store(at, e);
+    sum = sum + e;
+  };
+  int64_t i = 0;
+  for (; i + 2 * lanes<A> <= n; i += 2 * lanes<A>) {
+    whole(first, s + i);
+    whole(second, s + i + lanes<A>);
+  }
+  const int left = static_cast<int>(n - i);
+  if (left > 0) part(first, s + i, left);
+  if (left > lanes<A>) part(second, s + i + lanes<A>, left - static_cast<int>(lanes<A>));
+  return fold<A>(first + second, Add());
+}
+
+/// What a row of `score_gradients` has in common.
+template <class A>
+struct RowGradients {
+  A scale, gradient_scale, largest, log_sum, dot;
+};
 
 /// Each step goes over all rows, so that the dependent operations of one row overlap with those of the
 /// others.
-template <class A, class Out>
-void weights(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, const A* factors, Out* out,
-             A* largest, A* log_sum) {
+template <class Store, class A, class Out>
+[[gnu::always_inline]] inline void compute_weights(const AttentionRow<A>* rows, int64_t count,
+                                                   int64_t leading, A* s, const A* factors, Out* out,
+                                                   A* largest, A* log_sum) {
   constexpr A infinity = elementwise::Floating<A>::infinity;
-  A largest_product[attention_tile], sums[attention_tile], inverse[attention_tile];
-  for (int64_t r = 0; r < attention_tile; ++r) largest_product[r] = 0, sums[r] = 1;
-  for (int64_t r = 0; r < count; ++r) {
-    A* const row = s + r * leading;
-    largest_product[r] = -infinity;
-    if (rows[r].visible == 0) continue;
-    pad(row, rows[r].visible, row[0]);
-    const int64_t padded = padded_length<A>(rows[r].visible);
-    largest_product[r] = rows[r].scale * (rows[r].scale < 0 ? combined(row, padded, infinity, Smaller())
-                                                            : combined(row, padded, -infinity, Larger()));
-  }
-  for (int64_t r = 0; r < count; ++r) {
-    A* const row = s + r * leading;
-    const int64_t padded = padded_length<A>(rows[r].visible);
-    const A scale = rows[r].scale, shift = largest_product[r];
-    if (shift == -infinity) {  // a mask hides every key
-      zeros(row, 0, padded);
-      continue;
-    }
-    for (int64_t i = 0; i < padded; ++i) row[i] = elementwise::exp(elementwise::fma(row[i], scale, -shift));
-    pad(row, rows[r].visible, A(0));
-  }
+  A shifts[attention_tile], sums[attention_tile], inverse[attention_tile];
+  for (int64_t r = 0; r < attention_tile; ++r) shifts[r] = -infinity, sums[r] = 1;
   for (int64_t r = 0; r < count; ++r)
-    if (largest_product[r] != -infinity)
-      sums[r] = combined(s + r * leading, padded_length<A>(rows[r].visible), A(0), Add());
+    if (rows[r].visible > 0) shifts[r] = largest_product(s + r * leading, rows[r].visible, rows[r].scale);
+  for (int64_t r = 0; r < count; ++r) {
+    if (shifts[r] == -infinity) continue;
+    A* const row = s + r * leading;
+    const A scale = rows[r].scale, shift = shifts[r];
+    sums[r] = sum_of_exponentials(row, rows[r].visible, scale, shift);
+  }
   for (int64_t r = 0; r < attention_tile; ++r) inverse[r] = A(1) / sums[r];
   for (int64_t r = 0; r < attention_tile; ++r) sums[r] = elementwise::log(sums[r]);
   for (int64_t r = 0; r < count; ++r) {
     const A* const row = s + r * leading;
     const A* const drop = factors ? factors + r * leading : nullptr;
     Out* const to = out + r * leading;
-    const int64_t padded = padded_length<A>(rows[r].visible);
+    const int64_t padded = shifts[r] == -infinity ? 0 : padded_length<A>(rows[r].visible);
     const A scale = inverse[r];
-    if (drop) {
-      TESSERA_INDEPENDENT_ITERATIONS
-      for (int64_t i = 0; i < padded; ++i) to[i] = narrow<Out>(row[i] * scale * drop[i]);
-    } else {
-      TESSERA_INDEPENDENT_ITERATIONS
-      for (int64_t i = 0; i < padded; ++i) to[i] = narrow<Out>(row[i] * scale);
+    for (int64_t i = 0; i < padded; i += lanes<A>) {
+      A values[lanes<A>];
+#pragma GCC unroll 1
+      for (int j = 0; j < lanes<A>; ++j) values[j] = row[i + j] * scale;
+      if (drop)
+#pragma GCC unroll 1
+        for (int j = 0; j < lanes<A>; ++j) values[j] *= drop[i + j];
+      Store::store(values, to + i);
     }
-    zeros(to, rows[r].visible, rows[r].width);
-    largest[r] = largest_product[r];
+    zeros<A>(to, padded, rows[r].width);
+    largest[r] = shifts[r];
     log_sum[r] = sums[r];
   }
 }
 
-template <class A, class Out>
-void score_gradients(const AttentionRow<A>& row, const A* s, const A* dp, A largest, A log_sum, A dot,
-                     const A* factors, Out* p, Out* ds) {
-  const int64_t n = largest == -elementwise::Floating<A>::infinity ? 0 : row.visible,
-                padded = padded_length<A>(n);
-  const A scale = row.scale, gradient_scale = row.gradient_scale;
-  if (factors) {
-    TESSERA_INDEPENDENT_ITERATIONS
-    for (int64_t i = 0; i < padded; ++i) {
-      const A weight = elementwise::exp(elementwise::fma(s[i], scale, -largest) - log_sum),
-              factor = factors[i];
-      ds[i] = narrow<Out>(weight * (dp[i] * factor - dot) * gradient_scale);
-      p[i] = narrow<Out>(weight * factor);
-    }
-  } else {
-    TESSERA_INDEPENDENT_ITERATIONS
-    for (int64_t i = 0; i < padded; ++i) {
-      const A weight = elementwise::exp(elementwise::fma(s[i], scale, -largest) - log_sum);
-      ds[i] = narrow<Out>(weight * (dp[i] - dot) * gradient_scale);
-      p[i] = narrow<Out>(weight);
-    }
+/// One vector of `score_gradients`, of which `left` elements are visible: all of them, unless `tail`.
+template <class Store, bool drop, bool tail, class A, class Out>
+[[gnu::always_inline]] inline void gradient_lanes(const RowGradients<A>& g, const A* s, const A* dp,
+                                                  const A* factors, int left, Out* p, Out* ds) {
+  A weights[lanes<A>], gradients[lanes<A>];
+#pragma GCC unroll 1
+  for (int j = 0; j < lanes<A>; ++j) {
+    const A weight = exp_of_weight(elementwise::fma(s[j], g.scale, -g.largest) - g.log_sum);
+    const A factor = drop ? factors[j] : A(1);
+    const A gradient = weight * (dp[j] * factor - g.dot) * g.gradient_scale;
+    weights[j] = tail && j >= left ? A(0) : weight * factor;
+    gradients[j] = tail && j >= left ? A(0) : gradient;
   }
-  zeros(p, n, row.width);
-  zeros(ds, n, row.width);
+  Store::store(weights, p);
+  Store::store(gradients, ds);
 }
 
+template <class Store, bool drop, class A, class Out>
+[[gnu::always_inline]] inline void gradient_row(const RowGradients<A>& g, int64_t n, const A* s, const A* dp,
+                                                const A* factors, Out* p, Out* ds) {
+  int64_t i = 0;
+  for (; i + lanes<A> <= n; i += lanes<A>)
+    gradient_lanes<Store, drop, false>(g, s + i, dp + i, drop ? factors + i : nullptr, static_cast<int>(n - i), p + i, ds + i);
+  if (i < n)
+    gradient_lanes<Store, drop, true>(g, s + i, dp + i, drop ? factors + i : nullptr, static_cast<int>(n - i), p + i, ds + i);
+}
+
+template <class Store, class A, class Out>
+[[gnu::always_inline]] inline void compute_score_gradients(const ScoreGradients<A, Out>& t) {
+  for (int64_t r = 0; r < t.count; ++r) {
+    const AttentionRow<A>& row = t.rows[r];
+    const int64_t at = r * t.leading,
+                  n = t.largest[r] == -elementwise::Floating<A>::infinity ? 0 : row.visible;
+    const RowGradients<A> g{row.scale, row.gradient_scale, t.largest[r], t.log_sum[r], t.dots[r]};
+    if (t.factors)
+      gradient_row<Store, true>(g, n, t.s + at, t.dp + at, t.factors + at, t.p + at, t.ds + at);
+    else
+      gradient_row<Store, false>(g, n, t.s + at, t.dp + at, t.factors, t.p + at, t.ds + at);
+    zeros<A>(t.p + at, padded_length<A>(n), row.width);
+    zeros<A>(t.ds + at, padded_length<A>(n), row.width);
+  }
+}
+
+template <class Store, class A, class Out>
+[[gnu::always_inline]] inline void round_vectors(const A* from, int64_t from_stride, Out* to,
+                                                 int64_t to_stride, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r, from += from_stride, to += to_stride) {
+    int64_t i = 0;
+    for (; i + lanes<A> <= n; i += lanes<A>) {
+      A values[lanes<A>];
+      std::memcpy(values, from + i, sizeof values);
+      Store::store(values, to + i);
+    }
+    for (; i < n; ++i) to[i] = narrow<Out>(from[i]);
+  }
+}
+
+template <class A, class Out>
+void weights(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, const A* factors, Out* out,
+             A* largest, A* log_sum) {
+  compute_weights<StoreRounded>(rows, count, leading, s, factors, out, largest, log_sum);
+}
+template <class A, class Out>
+void score_gradients(const ScoreGradients<A, Out>& tile) {
+  compute_score_gradients<StoreRounded>(tile);
+}
+template <class A, class Out>
+void round_rows(const A* from, int64_t from_stride, Out* to, int64_t to_stride, int64_t rows, int64_t n) {
+  round_vectors<StoreRounded>(from, from_stride, to, to_stride, rows, n);
+}
+#if defined(__AVX512F__)
+void round_rows_bf16(const float* from, int64_t from_stride, bfloat16* to, int64_t to_stride, int64_t rows,
+                     int64_t n) {
+  round_vectors<StoreBf16>(from, from_stride, to, to_stride, rows, n);
+}
+void weights_bf16(const AttentionRow<float>* rows, int64_t count, int64_t leading, float* s,
+                               const float* factors, bfloat16* out, float* largest, float* log_sum) {
+  compute_weights<StoreBf16>(rows, count, leading, s, factors, out, largest, log_sum);
+}
+void score_gradients_bf16(const ScoreGradients<float, bfloat16>& tile) {
+  compute_score_gradients<StoreBf16>(tile);
+}
+#endif
+
+/// A vector of elements, widened in registers.
 template <class A, class T>
-A dot(const T* a, const T* b, int64_t n) {
-  return sum_lanes<A>(n, [=](int64_t i) { return widen<A>(a[i]) * widen<A>(b[i]); });
+[[gnu::always_inline]] inline Lanes<A> widened(const T* x) {
+  if constexpr (std::is_same_v<A, T>) {
+    return load(x);
+  } else if constexpr (register_bytes == 64) {
+    typedef uint16_t Stored __attribute__((vector_size(register_bytes / 2)));
+    Stored stored;
+    std::memcpy(&stored, x, sizeof stored);
+    return (Lanes<A>)(__builtin_convertvector(stored, Register<uint32_t>) << 16);
+  } else {
+    return lanes_of<A>(0, [x](int64_t i) { return widen<A>(x[i]); });
+  }
 }
 
+/// As `sum_lanes`: vectors alternate between two accumulators.
+template <class A, class T>
+void dots(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t rows, int64_t n, A* out) {
+  for (int64_t r = 0; r < rows; ++r, a += a_stride, b += b_stride) {
+    Lanes<A> first = fill(A(0)), second = first;
+    int64_t i = 0;
+    for (; i + 2 * lanes<A> <= n; i += 2 * lanes<A>) {
+      first = first + widened<A>(a + i) * widened<A>(b + i);
+      second = second + widened<A>(a + i + lanes<A>) * widened<A>(b + i + lanes<A>);
+    }
+    if (i < n) {
+      A tail[2 * lanes<A>] = {};
+      for (int64_t j = i; j < n; ++j) tail[j - i] = widen<A>(a[j]) * widen<A>(b[j]);
+      first = first + load(tail);
+      second = second + load(tail + lanes<A>);
+    }
+    out[r] = fold<A>(first + second, Add());
+  }
+}
+
+/// Elements whose factors are computed at once.
+constexpr int64_t factor_group = 4 * philox_lanes;
+
+/// Words as factors.
 template <class A>
-void dropout_factors(const MaskRow& row, A* out, int64_t n) {
-  constexpr int64_t group = 4 * philox_lanes;
-  uint32_t words[group];
-  const int64_t lead =
-      static_cast<int64_t>(row.first % 4);  // words of the first block before element `first`
-  const A scale = static_cast<A>(row.scale);
-  const uint32_t threshold = row.threshold > 0xffffffffu ? 0xffffffffu : static_cast<uint32_t>(row.threshold);
-  uint64_t block = row.first / 4;
-  for (int64_t done = -lead; done < n; done += group, block += philox_lanes) {
-    philox_words(row.key, block, row.sample, row.step, words);
-    if (done >= 0 && done + group <= n) {
-      for (int64_t i = 0; i < group; ++i) out[done + i] = words[i] < threshold ? A(0) : scale;
+class Factors {
+ public:
+  explicit Factors(const MaskRow& mask)
+      : threshold_(mask.threshold > 0xffffffffu ? 0xffffffffu : static_cast<uint32_t>(mask.threshold)),
+        scale_(static_cast<A>(mask.scale)) {}
+
+  /// The whole vectors of which one of the first `left` elements is a part.
+  [[gnu::always_inline]] void store(const uint32_t (&words)[factor_group], int64_t left, A* out) const {
+    for (int64_t i = 0; i < factor_group && i < left; i += lanes<A>)
+#pragma GCC unroll 1
+      for (int j = 0; j < lanes<A>; ++j) out[i + j] = words[i + j] < threshold_ ? A(0) : scale_;
+  }
+
+ private:
+  uint32_t threshold_;
+  A scale_;
+};
+
+/// A row that begins with any word of a block.
+template <class A>
+void factors_of_row(const MaskRow& mask, const Factors<A>& factors, uint64_t element, int64_t n, A* out) {
+  uint32_t words[factor_group];
+  A group[factor_group];
+  const auto lead = static_cast<int64_t>(element % 4);  // words of the first block before `element`
+  uint64_t block = element / 4;
+  for (int64_t done = -lead; done < n; done += factor_group, block += philox_lanes) {
+    philox_words(mask.key, block, mask.sample, mask.step, words);
+    factors.store(words, factor_group, group);
+    const int64_t begin = done < 0 ? -done : 0, end = n - done < factor_group ? n - done : factor_group;
+    std::memcpy(out + done + begin, group + begin, static_cast<size_t>(end - begin) * sizeof(A));
+  }
+  for (int64_t i = n; n > 0 && i < padded_length<A>(n); ++i) out[i] = A(0);
+}
+
+/// Two rows at a time.
+template <class A>
+void dropout_factors(const MaskRow& mask, const AttentionRow<A>* rows, int64_t count, int64_t step,
+                     int64_t leading, A* out) {
+  const Factors<A> factors(mask);
+  const auto row_step = static_cast<uint64_t>(step);
+  for (int64_t r = 0; r < count; r += 2) {
+    const uint64_t element = mask.first + static_cast<uint64_t>(r) * row_step;
+    A *const first = out + r * leading, *const second = first + leading;
+    const int64_t n = rows[r].visible, m = r + 1 < count ? rows[r + 1].visible : 0;
+    if (element % 4 == 0 && row_step % 4 == 0) {
+      const uint64_t block = element / 4, other = block + row_step / 4;
+      for (int64_t done = 0; done < (n > m ? n : m); done += factor_group) {
+        const uint64_t blocks = static_cast<uint64_t>(done) / 4;
+        uint32_t words[2][factor_group];
+        philox_words(mask.key, block + blocks, other + blocks, mask.sample, mask.step, words[0], words[1]);
+        factors.store(words[0], n - done, first + done);
+        factors.store(words[1], m - done, second + done);
+      }
       continue;
     }
-    const int64_t begin = done < 0 ? 0 : done, end = done + group < n ? done + group : n;
-    for (int64_t i = begin; i < end; ++i) out[i] = words[i - done] < threshold ? A(0) : scale;
+    factors_of_row(mask, factors, element, n, first);
+    if (m > 0) factors_of_row(mask, factors, element + row_step, m, second);
   }
 }
 
@@ -169,7 +412,7 @@ void hide(const bool* visible, int64_t step, int64_t n, A scale, A* s) {
 
 const AttentionRows<float, float>* attention_rows_f32() {
   static constexpr AttentionRows<float, float> rows{
-      &weights<float, float>, &score_gradients<float, float>, &dot<float, float>, &dropout_factors<float>,
+      &weights<float, float>, &score_gradients<float, float>, &dots<float, float>, &round_rows<float, float>, &dropout_factors<float>,
       &add_mask<float>,       &add_distances<float>,          &hide<float>};
   return &rows;
 }
@@ -177,7 +420,7 @@ const AttentionRows<float, float>* attention_rows_f32() {
 const AttentionRows<double, double>* attention_rows_f64() {
   static constexpr AttentionRows<double, double> rows{&weights<double, double>,
                                                       &score_gradients<double, double>,
-                                                      &dot<double, double>,
+                                                      &dots<double, double>, &round_rows<double, double>,
                                                       &dropout_factors<double>,
                                                       &add_mask<double>,
                                                       &add_distances<double>,
@@ -188,11 +431,18 @@ const AttentionRows<double, double>* attention_rows_f64() {
 const AttentionRows<float, bfloat16>* attention_rows_bf16() {
   static constexpr AttentionRows<float, bfloat16> rows{&weights<float, bfloat16>,
                                                        &score_gradients<float, bfloat16>,
-                                                       &dot<float, bfloat16>,
+                                                       &dots<float, bfloat16>,
+                                                       &round_rows<float, bfloat16>,
                                                        &dropout_factors<float>,
                                                        &add_mask<float>,
                                                        &add_distances<float>,
                                                        &hide<float>};
+#if defined(__AVX512F__)
+  static constexpr AttentionRows<float, bfloat16> converting{
+      &weights_bf16,    &score_gradients_bf16, &dots<float, bfloat16>, &round_rows_bf16, &dropout_factors<float>,
+      &add_mask<float>, &add_distances<float>, &hide<float>};
+  if (current_isa() >= Isa::avx512_bf16) return &converting;
+#endif
   return &rows;
 }
 

@@ -44,36 +44,71 @@ template <int first, int... i>
   return __builtin_shufflevector(a, b, (first + i / 2 + (i % 2) * blocks_of_register)...);
 }
 
-/// The words of the blocks of a register, from `block` on.
-[[gnu::always_inline]] inline void register_words(uint64_t key, uint64_t block, uint32_t sample,
-                                                  uint32_t step, uint32_t* words) {
-  constexpr uint64_t low = 0xffffffffu;
-  constexpr std::make_integer_sequence<int, blocks_of_register> lanes;
-  const PhiloxLanes counter = counters_from(block, lanes);
-  PhiloxLanes c0 = counter, c1 = counter >> 32, c2 = PhiloxLanes{} + sample, c3 = PhiloxLanes{} + step;
+/// The blocks of a register, from one on.
+class PhiloxState {
+ public:
+  [[gnu::always_inline]] PhiloxState(uint64_t block, uint32_t sample, uint32_t step)
+      : c0_(counters_from(block, lanes)),
+        c1_(c0_ >> 32),
+        c2_(PhiloxLanes{} + sample),
+        c3_(PhiloxLanes{} + step) {}
+
+  [[gnu::always_inline]] void round(uint32_t k0, uint32_t k1) {
+    const PhiloxLanes p0 = multiply_halves(c0_, 0xD2511F53u), p1 = multiply_halves(c2_, 0xCD9E8D57u);
+    c0_ = (p1 >> 32) ^ c1_ ^ static_cast<uint64_t>(k0);
+    c2_ = (p0 >> 32) ^ c3_ ^ static_cast<uint64_t>(k1);
+    c1_ = p1;
+    c3_ = p0;
+  }
+
+  [[gnu::always_inline]] void store(uint32_t* words) const {
+    constexpr uint64_t low = 0xffffffffu;
+    const PhiloxLanes first = (c0_ & low) | (c1_ << 32), second = (c2_ & low) | (c3_ << 32);
+    const PhiloxLanes lower = interleaved<0>(first, second, lanes),
+                      upper = interleaved<blocks_of_register / 2>(first, second, lanes);
+    __builtin_memcpy(words, &lower, sizeof lower);
+    __builtin_memcpy(words + sizeof lower / sizeof *words, &upper, sizeof upper);
+  }
+
+ private:
+  static constexpr std::make_integer_sequence<int, blocks_of_register> lanes{};
+
+  PhiloxLanes c0_, c1_, c2_, c3_;
+};
+
+/// The ten rounds of each state, in turns: those of one wait for each other.
+template <class... State>
+[[gnu::always_inline]] inline void philox_rounds(uint64_t key, State&... states) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
 #pragma GCC unroll 10
   for (int round = 0; round < 10; ++round) {
-    const PhiloxLanes p0 = multiply_halves(c0, 0xD2511F53u), p1 = multiply_halves(c2, 0xCD9E8D57u);
-    c0 = (p1 >> 32) ^ c1 ^ static_cast<uint64_t>(k0);
-    c2 = (p0 >> 32) ^ c3 ^ static_cast<uint64_t>(k1);
-    c1 = p1;
-    c3 = p0;
+    (states.round(k0, k1), ...);
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  const PhiloxLanes first = (c0 & low) | (c1 << 32), second = (c2 & low) | (c3 << 32);
-  const PhiloxLanes lower = interleaved<0>(first, second, lanes),
-                    upper = interleaved<blocks_of_register / 2>(first, second, lanes);
-  __builtin_memcpy(words, &lower, sizeof lower);
-  __builtin_memcpy(words + sizeof lower / sizeof *words, &upper, sizeof upper);
 }
 
 /// The words of random_block(key, block + i, sample, step) for i < 8, in order: 32 of them.
 [[gnu::always_inline]] inline void philox_words(uint64_t key, uint64_t block, uint32_t sample, uint32_t step,
                                                 uint32_t* words) {
-  for (int i = 0; i < philox_lanes; i += blocks_of_register)
-    register_words(key, block + static_cast<uint64_t>(i), sample, step, words + 4 * i);
+  for (int i = 0; i < philox_lanes; i += blocks_of_register) {
+    PhiloxState state(block + static_cast<uint64_t>(i), sample, step);
+    philox_rounds(key, state);
+    state.store(words + 4 * i);
+  }
+}
+
+/// The same for two ranges of blocks.
+[[gnu::always_inline]] inline void philox_words(uint64_t key, uint64_t first_block, uint64_t second_block,
+                                                uint32_t sample, uint32_t step, uint32_t* first,
+                                                uint32_t* second) {
+  for (int i = 0; i < philox_lanes; i += blocks_of_register) {
+    PhiloxState one(first_block + static_cast<uint64_t>(i), sample, step),
+        other(second_block + static_cast<uint64_t>(i), sample, step);
+    philox_rounds(key, one, other);
+    one.store(first + 4 * i);
+    other.store(second + 4 * i);
+  }
 }
 
 #else
@@ -85,6 +120,12 @@ template <int first, int... i>
         elementwise::random_block(key, block + static_cast<uint64_t>(i), sample, step);
     for (int w = 0; w < 4; ++w) words[4 * i + w] = random.word[w];
   }
+}
+[[gnu::always_inline]] inline void philox_words(uint64_t key, uint64_t first_block, uint64_t second_block,
+                                                uint32_t sample, uint32_t step, uint32_t* first,
+                                                uint32_t* second) {
+  philox_words(key, first_block, sample, step, first);
+  philox_words(key, second_block, sample, step, second);
 }
 
 #endif

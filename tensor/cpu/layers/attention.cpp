@@ -1,6 +1,6 @@
-// Attention's forward, eight queries at a time: their products with all visible keys, softmax while the rows
-// are in the cache, and the product with v. Keys before the first and after the last that one of the eight
-// sees are left out. A head's keys and values are packed once for all heads of q that share it; for a few
+// Attention's forward, eight queries at a time, or sixteen on tiles: their products with all visible keys,
+// softmax while the rows are in the cache, and the product with v. Keys before the first and after the last
+// that one of them sees are left out. A head's keys and values are packed once for all heads of q that share it; for a few
 // queries, as in decoding, they are read in place. Threads share the heads, or, where there are few, the
 // tiles of queries; a tile's bits depend on neither.
 
@@ -8,6 +8,7 @@
 
 #include "tensor/cpu/attention/attention_extents.h"
 #include "tensor/cpu/attention/attention_in_place.h"
+#include "tensor/cpu/attention/attention_prefetch.h"
 #include "tensor/cpu/attention/attention_products.h"
 #include "tensor/cpu/attention/attention_shares.h"
 #include "tensor/threads/parallel.h"
@@ -26,18 +27,34 @@ class HeadForward {
   HeadForward(const AttentionCall& call, const AttentionExtents& e)
       : call_(call),
         e_(e),
+        tile_(Products::tile_rows()),
         leading_(row_leading<Sum>(e.keys)),
         keys_(e.width, e.keys),
         values_(e.keys, e.width),
-        s_(attention_tile * leading_),
-        p_(in_place ? 0 : attention_tile * leading_),
-        factors_(call.dropout > 0 ? attention_tile * leading_ : 0) {}
+        s_(tile_ * leading_),
+        p_(in_place ? 0 : tile_ * leading_),
+        factors_(call.dropout > 0 ? tile_ * leading_ : 0) {}
 
   /// Queries `first` to `end` of a head; `first` is a multiple of `attention_tile`.
   void run(int64_t b, int64_t h, int64_t first, int64_t end) {
     pack(b, h / e_.group());
+    prefetch_after(b * e_.heads + h);
     const VisibleKeys visible(call_, e_, b, h);
-    for (int64_t i = first; i < end; i += attention_tile) query_tile(visible, b, h, i);
+    const auto q = head_of<const Element>(call_.q, b, h), out = head_of<const Element>(call_.out, b, h);
+    RowPrefetch<Element> queries(q, first + tile_, end, e_.width);
+    RowPrefetch<Element, true> results(out, first + tile_, end, e_.width);
+    const int64_t tiles = (end - first + tile_ - 1) / tile_, rows = (e_.keys + tiles - 1) / tiles;
+    for (int64_t i = first; i < end; i += tile_) {
+      queries.step(tile_);
+      results.step(tile_);
+      if (tiles > 1) {
+        next_queries_.step(1);
+        next_results_.step(1);
+        next_keys_.step(rows);
+        next_values_.step(rows);
+      }
+      query_tile(visible, b, h, i);
+    }
   }
 
  private:
@@ -51,6 +68,21 @@ class HeadForward {
     values_.pack(v.data, v.stride, false, e_.keys, e_.width);
   }
 
+  /// Prepares to read the first queries of the head after `head`, and its keys and values where they are
+  /// others.
+  void prefetch_after(int64_t head) {
+    const int64_t next = head + 1, b = next / e_.heads, key_head = next % e_.heads / e_.group();
+    next_keys_ = next_values_ = next_queries_ = {};
+    next_results_ = {};
+    if (b == e_.batch) return;
+    const int64_t rows = std::min(tile_, e_.queries);
+    next_queries_ = {head_of<const Element>(call_.q, b, next % e_.heads), 0, rows, e_.width};
+    next_results_ = {head_of<const Element>(call_.out, b, next % e_.heads), 0, rows, e_.width};
+    if (b * e_.key_heads + key_head == packed_) return;
+    next_keys_ = {head_of<const Element>(call_.k, b, key_head), 0, e_.keys, e_.width};
+    next_values_ = {head_of<const Element>(call_.v, b, key_head), 0, e_.keys, e_.width};
+  }
+
   static constexpr bool in_place = std::is_same_v<Weight, Sum>;
 
   Weight* weights() const {
@@ -61,7 +93,7 @@ class HeadForward {
   }
 
   void query_tile(const VisibleKeys& visible, int64_t b, int64_t h, int64_t first) {
-    const int64_t rows = std::min(attention_tile, e_.queries - first),
+    const int64_t rows = std::min(tile_, e_.queries - first),
                   begin = visible.begin(first) / key_alignment * key_alignment,
                   width = visible.end(first + rows - 1) - begin;
     const auto q = head_of<const Element>(call_.q, b, h);
@@ -73,19 +105,16 @@ class HeadForward {
       std::fill_n(lse.log_sum, rows, Sum(0));
       return;
     }
-    Products::multiply(rows, width, e_.width, q.row(first), q.stride, keys_, s_.get(), leading_, false,
+    Products::multiply(rows, Products::score_columns(width), e_.width, q.row(first), q.stride, keys_, s_.get(), leading_, false,
                        {.column = begin});
     const auto& kernels = Products::rows();
     const AttentionQuery<Sum> query(call_, e_, visible, b, h);
     AttentionRow<Sum> tile[attention_tile];
-    for (int64_t r = 0; r < rows; ++r) {
-      const int64_t i = first + r;
-      tile[r] = query.begin_row(kernels, i, begin, width, s_.get() + r * leading_);
-      if (call_.dropout > 0)
-        query.dropout_factors(kernels, i, begin, tile[r].visible, factors_.get() + r * leading_);
-    }
-    kernels.weights(tile, rows, leading_, s_.get(), call_.dropout > 0 ? factors_.get() : nullptr, weights(),
-                    lse.largest, lse.log_sum);
+    for (int64_t r = 0; r < rows; ++r)
+      tile[r] = query.begin_row(kernels, first + r, begin, width, s_.get() + r * leading_);
+    const Sum* const factors =
+        query.dropout_factors(kernels, first, begin, tile, rows, leading_, factors_.get());
+    kernels.weights(tile, rows, leading_, s_.get(), factors, weights(), lse.largest, lse.log_sum);
     Products::multiply(rows, e_.width, width, weights(), leading_, values_, out.row(first), out.stride, false,
                        {.row = begin});
   }
@@ -94,8 +123,10 @@ class HeadForward {
 
   const AttentionCall& call_;
   const AttentionExtents& e_;
-  int64_t leading_, packed_ = -1;
+  int64_t tile_, leading_, packed_ = -1;
   typename Products::Right keys_, values_;
+  RowPrefetch<Element> next_keys_, next_values_, next_queries_;
+  RowPrefetch<Element, true> next_results_;
   Scratch<Sum> s_;
   Scratch<Weight> p_;
   Scratch<Sum> factors_;
@@ -103,7 +134,7 @@ class HeadForward {
 
 /// Whether packing keys and values does not pay.
 bool has_few_queries(int64_t queries, double dropout) {
-  return queries <= attention_tile && dropout == 0;
+  return queries <= vector_tile && dropout == 0;
 }
 
 /// A second thread is worth its start from `grain` multiply-adds on.
@@ -126,10 +157,13 @@ void dropout_factors(const Tensor& factors, double dropout, uint64_t key, int64_
   A* const all = factors.data<A>();
   const auto& kernels = WideProducts<A>::rows();
   parallel_for(factors.size(0) * rows, 64, [&](int64_t begin, int64_t end) {
+    const Scratch<A> whole_vectors(row_leading<A>(keys));
+    const AttentionRow<A> row{keys, keys, A(1), A(1)};
     for (int64_t i = begin; i < end; ++i) {
       const int64_t b = i / rows, sample = samples.empty() ? b : samples[b];
       kernels.dropout_factors(AttentionQuery<A>::dropout_row(dropout, key, step, sample, i % rows * keys),
-                              all + i * keys, keys);
+                              &row, 1, keys, 0, whole_vectors.get());
+      std::copy_n(whole_vectors.get(), keys, all + i * keys);
     }
   });
 }

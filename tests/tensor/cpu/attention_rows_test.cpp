@@ -1,0 +1,143 @@
+// The kernels of attention's rows, against sums in f64 and between instruction sets.
+#include "tensor/cpu/attention/attention_rows.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "tensor/random/philox.h"
+#include "tests/tensor/test_values.h"
+
+using namespace tessera;
+using namespace tessera::kernels::cpu;
+
+namespace {
+
+constexpr int64_t leading = 80;
+constexpr float not_a_number = __builtin_nanf(""), infinity = __builtin_huge_valf();
+
+struct Weights {
+  std::vector<float> weights = std::vector<float>(attention_tile * leading, 7.0f);
+  float largest[attention_tile], log_sum[attention_tile];
+};
+
+/// Rows of scores; row r has `visible + r` visible ones, up to 70, and 70 written weights.
+Weights weights_of(std::vector<float> s, int64_t visible, float scale, const float* factors) {
+  std::vector<AttentionRow<float>> rows;
+  for (int64_t r = 0; r < attention_tile; ++r)
+    rows.push_back({std::min<int64_t>(visible + r, 70), 70, scale, scale});
+  Weights w;
+  TESSERA_PER_ISA(attention_rows_f32)
+  ()->weights(rows.data(), attention_tile, leading, s.data(), factors, w.weights.data(), w.largest, w.log_sum);
+  return w;
+}
+
+std::vector<float> scores(uint64_t seed) {
+  const Tensor x = random_tensor({attention_tile * leading}, f32, seed);
+  return {x.data<float>(), x.data<float>() + x.numel()};
+}
+
+}  // namespace
+
+TEST_CASE("attention rows: softmax of 0 to 70 keys, zeros after them, the same bits on every instruction set") {
+  const std::vector<float> s = scores(1), factors = scores(2);
+  for (const float scale : {3.0f, -60.0f})
+    for (int64_t visible = 0; visible <= 70; ++visible) {
+      const Weights best = weights_of(s, visible, scale, factors.data());
+      for (int64_t r = 0; r < attention_tile; ++r) {
+        const int64_t n = std::min<int64_t>(visible + r, 70);
+        double sum = 0, largest = -HUGE_VAL;
+        for (int64_t i = 0; i < n; ++i) largest = std::max<double>(largest, scale * s[r * leading + i]);
+        for (int64_t i = 0; i < n; ++i) sum += std::exp(double{scale} * s[r * leading + i] - largest);
+        for (int64_t i = 0; i < 70; ++i) {
+          const int64_t at = r * leading + i;
+          const double weight =
+              i < n ? std::exp(double{scale} * s[at] - largest) / sum * factors[at] : 0.0;
+          CHECK(std::abs(best.weights[at] - weight) <= 2e-5);
+          if (i >= n) CHECK(best.weights[at] == 0.0f);
+        }
+        if (n > 0) CHECK(std::abs(best.log_sum[r] - std::log(sum)) <= 1e-5);
+      }
+      for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512}) {
+        const IsaScope scope(isa);
+        const Weights other = weights_of(s, visible, scale, factors.data());
+        for (int64_t r = 0; r < attention_tile; ++r)
+          for (int64_t i = 0; i < 70; ++i)
+            REQUIRE(best.weights[r * leading + i] == other.weights[r * leading + i]);
+      }
+    }
+}
+
+TEST_CASE("attention rows: a NaN among hidden keys is no hidden row, and a hidden row is zeros") {
+  for (const int64_t place : {0, 3, 17, 33, 39}) {
+    std::vector<float> s(attention_tile * leading, -infinity);
+    s[place] = not_a_number;
+    const Weights w = weights_of(s, 40, 1.0f, nullptr);
+    for (int64_t i = 0; i < 40; ++i) CHECK(std::isnan(w.weights[i]));
+    for (int64_t i = leading; i < leading + 70; ++i) CHECK(w.weights[i] == 0.0f);
+    CHECK(w.largest[1] == -infinity);
+  }
+}
+
+TEST_CASE("attention rows: dropout factors are the words of their elements, for any row and instruction set") {
+  const auto factor_of = [](const MaskRow& mask, uint64_t element) {
+    const auto block = elementwise::random_block(mask.key, element / 4, mask.sample, mask.step);
+    return block.word[element % 4] < mask.threshold ? 0.0f : static_cast<float>(mask.scale);
+  };
+  for (const Isa isa : {Isa::amx, Isa::avx2, Isa::baseline}) {
+    const IsaScope scope(isa);
+    for (const int64_t step : {68, 96, 75})
+      for (const uint64_t first : {0, 64, 3}) {
+        const MaskRow mask{.key = 0x123456789abcdefu,
+                           .first = first,
+                           .threshold = 0x60000000u,
+                           .sample = 5,
+                           .step = 7,
+                           .scale = 1.6};
+        // Rows of every length, an odd number of them; rows 3 and 4 see nothing.
+        std::vector<AttentionRow<float>> rows;
+        for (int64_t r = 0; r < 9; ++r) rows.push_back({r == 3 || r == 4 ? 0 : 70 - 8 * r, 70, 1.0f, 1.0f});
+        std::vector<float> factors(9 * leading, -1.0f);
+        TESSERA_PER_ISA(attention_rows_f32)
+        ()->dropout_factors(mask, rows.data(), 9, step, leading, factors.data());
+        for (int64_t r = 0; r < 9; ++r)
+          for (int64_t i = 0; i < leading; ++i) {
+            const float factor = factors[r * leading + i];
+            if (i < rows[r].visible)
+              REQUIRE(factor == factor_of(mask, first + static_cast<uint64_t>(r * step + i)));
+            else if (i >= (rows[r].visible + 15) / 16 * 16)
+              REQUIRE(factor == -1.0f);
+            else
+              REQUIRE((factor == 0.0f || factor == 1.6f));
+          }
+      }
+  }
+}
+
+TEST_CASE("attention rows: AVX512-BF16 rounds as the other instruction sets do") {
+  std::vector<AttentionRow<float>> rows;
+  for (int64_t r = 0; r < attention_tile; ++r) rows.push_back({50 + r, 70, 2.0f, 0.5f});
+  const std::vector<float> largest(attention_tile, 1.5f), log_sum(attention_tile, 2.0f),
+      dots(attention_tile, 0.25f);
+  const auto compute = [&] {
+    std::vector<float> s = scores(3), dp = scores(4);
+    const std::vector<float> factors = scores(5);
+    dp[3] = not_a_number;
+    std::vector<bfloat16> p(3 * attention_tile * leading, bfloat16(7.0f));
+    bfloat16 *const ds = p.data() + attention_tile * leading, *const out = ds + attention_tile * leading;
+    const auto& kernels = *TESSERA_PER_ISA(attention_rows_bf16)();
+    kernels.score_gradients({rows.data(), attention_tile, leading, s.data(), dp.data(), largest.data(),
+                             log_sum.data(), dots.data(), factors.data(), p.data(), ds});
+    float of_rows[2 * attention_tile];
+    kernels.weights(rows.data(), attention_tile, leading, s.data(), factors.data(), out, of_rows,
+                    of_rows + attention_tile);
+    return p;
+  };
+  const std::vector<bfloat16> best = compute();
+  CHECK((best[attention_tile * leading + 3].bits & 0x7fff) > 0x7f80);
+  const IsaScope scope(Isa::avx2);
+  const std::vector<bfloat16> other = compute();
+  for (int64_t r = 0; r < 3 * attention_tile; ++r)
+    for (int64_t i = 0; i < 70; ++i) REQUIRE(best[r * leading + i].bits == other[r * leading + i].bits);
+}
