@@ -128,21 +128,28 @@ A dot(const T* a, const T* b, int64_t n) {
 
 template <class A>
 void dropout_factors(const MaskRow& row, A* out, int64_t n) {
-  constexpr int64_t group = 4 * philox_lanes;
-  uint32_t words[group];
+  constexpr int64_t group = 4 * philox_lanes, wide = philox_registers * group;
+  uint32_t words[wide];
   const int64_t lead =
       static_cast<int64_t>(row.first % 4);  // words of the first block before element `first`
   const A scale = static_cast<A>(row.scale);
   const uint32_t threshold = row.threshold > 0xffffffffu ? 0xffffffffu : static_cast<uint32_t>(row.threshold);
+  const PhiloxKeys keys(row.key);
   uint64_t block = row.first / 4;
-  for (int64_t done = -lead; done < n; done += group, block += philox_lanes) {
-    philox_words(row.key, block, row.sample, row.step, words);
-    if (done >= 0 && done + group <= n) {
-      for (int64_t i = 0; i < group; ++i) out[done + i] = words[i] < threshold ? A(0) : scale;
-      continue;
+  for (int64_t done = -lead; done < n;) {
+    const int64_t drawn = done + wide <= n ? wide : group;
+    if (drawn == wide)
+      philox_words<philox_registers>(keys, block, row.sample, row.step, words);
+    else
+      philox_words<1>(keys, block, row.sample, row.step, words);
+    if (done >= 0 && done + drawn <= n) {
+      for (int64_t i = 0; i < drawn; ++i) out[done + i] = words[i] < threshold ? A(0) : scale;
+    } else {
+      const int64_t begin = done < 0 ? 0 : done, end = done + drawn < n ? done + drawn : n;
+      for (int64_t i = begin; i < end; ++i) out[i] = words[i - done] < threshold ? A(0) : scale;
     }
-    const int64_t begin = done < 0 ? 0 : done, end = done + group < n ? done + group : n;
-    for (int64_t i = begin; i < end; ++i) out[i] = words[i - done] < threshold ? A(0) : scale;
+    done += drawn;
+    block += static_cast<uint64_t>(drawn / 4);
   }
 }
 
