@@ -10,13 +10,14 @@
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
 
-/// Rows of forward, and of backward, whose accumulators fit the registers together. Of wide types more rows
-/// are more streams of memory than help.
+/// Rows of forward, and of backward, whose accumulators fit the registers together. A row of a wide type has
+/// twice the work in memory, and more rows are more streams of it: one is faster where registers are long.
 template <class T>
-constexpr int forward_rows = register_bytes == 64 && is_half<T> ? 4
-                             : register_bytes >= 32             ? 2
-                                                                : 1;
-constexpr int backward_rows = register_bytes == 64 ? 2 : 1;
+constexpr int forward_rows = register_bytes == 64   ? (is_half<T> ? 4 : 1)
+                             : register_bytes == 32 ? 2
+                                                    : 1;
+template <class T>
+constexpr int backward_rows = register_bytes == 64 && is_half<T> ? 2 : 1;
 
 /// The sums over n of at(row, i, part) for `count` rows, each in the order of `sum_lanes`.
 template <int count, class A, class At>
@@ -169,8 +170,8 @@ struct Backward {
                        product = weighted(d, i, part);
         g[r][second] = g[r][second] + product;
         gh[r][second] = gh[r][second] + product * h;
-        dw = dw + d * h;
-        db = db + d;
+        if (dweight) dw = dw + d * h;
+        if (dbias) db = db + d;
       }
       if (dweight) store_narrowed(dweight + i, dw, part);
       if (dbias) store_narrowed(dbias + i, db, part);
@@ -182,10 +183,11 @@ struct Backward {
   }
 };
 
+/// `call` is a copy, which no store can change.
 template <class T, class G>
-void run(const Backward<T, G>& call, int64_t rows) {
+[[gnu::always_inline]] inline void run(Backward<T, G> call, int64_t rows) {
   int64_t r = 0;
-  for (; r + backward_rows <= rows; r += backward_rows) call.template rows<backward_rows>(r);
+  for (; r + backward_rows<T> <= rows; r += backward_rows<T>) call.template rows<backward_rows<T>>(r);
   for (; r < rows; ++r) call.template rows<1>(r);
 }
 
