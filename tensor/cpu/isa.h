@@ -18,7 +18,7 @@
 namespace tessera::kernels::cpu {
 
 /// Instruction sets in rising order; each includes those before it. Kernels in tensor/cpu/isa are compiled
-/// for the first three; the last two add products of bf16, on vectors (vdpbf16ps) and on tiles.
+/// for the first three, and isa/bf16 for the fourth; the last two add products of bf16 (vectors, tiles).
 enum class Isa : uint8_t { baseline, avx2, avx512, avx512_bf16, amx };
 inline constexpr std::array all_isas{Isa::baseline, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx};
 

@@ -3,6 +3,7 @@
 #include "tensor/cpu/loops/block_walk.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
+#include "tensor/cpu/loops/value_and_gradient.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -29,7 +30,7 @@ void walk_binary(const BinaryBlocks& blocks, const Shape& shape, const Operand& 
 }  // namespace
 
 void unary(UnaryOp op, DType type, const Tensor& x, const Tensor& out) {
-  if (const UnaryBlock direct = TESSERA_PER_ISA(half_unary_block)(op, type);
+  if (const UnaryBlock direct = TESSERA_PER_ISA_BF16(direct_unary_block)(op, type);
       direct && x.dtype() == type && out.dtype() == type)
     return walk_blocks(out.shape(), Operand::of(out, type), {Operand::of(x, type)},
                        [&](const Block& block) { direct(block.in[0], block.out, block.n); });

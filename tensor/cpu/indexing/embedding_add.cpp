@@ -5,11 +5,9 @@
 
 #include <algorithm>
 
-#include "tensor/cpu/loops/convert.h"
-#include "tensor/cpu/loops/elementwise_blocks.h"
-#include "tensor/cpu/loops/independent_iterations.h"
 #include "tensor/cpu/loops/index_values.h"
 #include "tensor/cpu/loops/scratch.h"
+#include "tensor/cpu/loops/stored_sums.h"
 #include "tensor/threads/parallel.h"
 #include "tensor/types/dtype_switch.h"
 
@@ -32,25 +30,20 @@ void forward(const Tensor& ids, const Tensor& weight, const Tensor& addend, cons
   const IndexValues id(ids);
   const int64_t rows = ids.numel(), width = weight.shape()[1], time = addend.shape()[0];
   const int64_t block = std::max<int64_t>(1, block_elements / width);
-  const UnaryBlock round = TESSERA_PER_ISA(convert_block)(dtype_of<A>, dtype_of<T>);
+  const StoredSums<T>& kernels = stored_sums<T>();
+  const auto add = [&](auto kernel, int64_t r, auto* sum) {
+    kernel(row_of<T>(weight, id[r], width), row_of<T>(addend, r % time, width), width, sum);
+  };
   parallel_for(rows, 1 + grain_elements / width, [&](int64_t begin, int64_t end) {
-    const Scratch<A> scratch(std::is_same_v<T, A> ? 0 : block * width);
+    if (!mask) {
+      for (int64_t r = begin; r < end; ++r) add(kernels.add, r, row_of<T>(y, r, width));
+      return;
+    }
+    const Scratch<A> sums(block * width);
     for (int64_t first = begin; first < end; first += block) {
       const int64_t count = std::min(block, end - first);
-      A* sums;
-      if constexpr (std::is_same_v<T, A>)
-        sums = row_of<A>(y, first, width);
-      else
-        sums = scratch.get();
-      for (int64_t r = 0; r < count; ++r) {
-        const T* a = row_of<T>(weight, id[first + r], width);
-        const T* b = row_of<T>(addend, (first + r) % time, width);
-        A* sum = sums + r * width;
-        TESSERA_INDEPENDENT_ITERATIONS
-        for (int64_t c = 0; c < width; ++c) sum[c] = widen<A>(a[c]) + widen<A>(b[c]);
-      }
-      if (mask) drop_elements(*mask, sums, first * width, count * width, sums);
-      if constexpr (!std::is_same_v<T, A>) round(sums, row_of<T>(y, first, width), count * width);
+      for (int64_t r = 0; r < count; ++r) add(kernels.add_wide, first + r, sums.get() + r * width);
+      drop_elements(*mask, sums.get(), first * width, count * width, row_of<T>(y, first, width));
     }
   });
 }
@@ -60,17 +53,14 @@ void backward(const Tensor& dy, const Tensor& ids, const Tensor& table, const Te
   using A = accumulator_of<T>;
   const int64_t width = dy.shape().back(), time = dy.shape()[1], rows = dy.numel() / width;
   const IndexValues id(ids);
+  const auto add = stored_sums<T>().accumulate;
   const int64_t blocks = (width + column_block - 1) / column_block;
   parallel_for(blocks, 1 + grain_elements / (rows * column_block), [&](int64_t begin, int64_t end) {
     const int64_t first = begin * column_block, count = std::min(end * column_block, width) - first;
-    const auto add = [count](const T* from, A* to) {
-      TESSERA_INDEPENDENT_ITERATIONS
-      for (int64_t c = 0; c < count; ++c) to[c] += widen<A>(from[c]);
-    };
     for (int64_t r = 0; r < rows; ++r) {
       const T* from = row_of<T>(dy, r, width) + first;
-      if (table.defined()) add(from, row_of<A>(table, id[r], width) + first);
-      if (addend.defined()) add(from, row_of<A>(addend, r % time, width) + first);
+      if (table.defined()) add(from, count, row_of<A>(table, id[r], width) + first);
+      if (addend.defined()) add(from, count, row_of<A>(addend, r % time, width) + first);
     }
   });
 }

@@ -40,6 +40,9 @@ struct Halves {
   [[gnu::always_inline]] friend Halves operator+(const Halves& a, const Halves& b) {
     return {a.low + b.low, a.high + b.high};
   }
+  [[gnu::always_inline]] friend Halves operator-(const Halves& a, const Halves& b) {
+    return {a.low - b.low, a.high - b.high};
+  }
   [[gnu::always_inline]] friend Halves operator*(const Halves& a, const Halves& b) {
     return {a.low * b.low, a.high * b.high};
   }

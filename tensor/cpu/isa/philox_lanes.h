@@ -9,11 +9,27 @@
 
 /// Philox blocks in parallel, one in every 64-bit lane. The vector multiplication reads the lower half of a
 /// lane and gives all 64 bits of the product, so upper halves are ignored: a round is two products, two
-/// shifts and two exclusive ors.
+/// shifts and two exclusive ors. Each waits for the one before, so several registers of blocks take turns.
 namespace tessera::kernels::cpu::TESSERA_ISA {
 
-/// Blocks that `philox_words` computes together.
+/// Blocks of `philox_words<1>`.
 inline constexpr int philox_lanes = 8;
+/// The best factor for `philox_words`.
+inline constexpr int philox_registers = register_bytes == 64 ? 4 : 1;
+
+/// The keys of all rounds, as the upper halves of lanes are ignored.
+struct PhiloxKeys {
+  uint64_t first[10], second[10];
+
+  explicit PhiloxKeys(uint64_t key) {
+    auto k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+    for (int round = 0; round < 10; ++round) {
+      first[round] = k0, second[round] = k1;
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+  }
+};
 
 #if defined(__x86_64__)
 
@@ -44,88 +60,83 @@ template <int first, int... i>
   return __builtin_shufflevector(a, b, (first + i / 2 + (i % 2) * blocks_of_register)...);
 }
 
-/// The blocks of a register, from one on.
-class PhiloxState {
- public:
-  [[gnu::always_inline]] PhiloxState(uint64_t block, uint32_t sample, uint32_t step)
-      : c0_(counters_from(block, lanes)),
-        c1_(c0_ >> 32),
-        c2_(PhiloxLanes{} + sample),
-        c3_(PhiloxLanes{} + step) {}
-
-  [[gnu::always_inline]] void round(uint32_t k0, uint32_t k1) {
-    const PhiloxLanes p0 = multiply_halves(c0_, 0xD2511F53u), p1 = multiply_halves(c2_, 0xCD9E8D57u);
-    c0_ = (p1 >> 32) ^ c1_ ^ static_cast<uint64_t>(k0);
-    c2_ = (p0 >> 32) ^ c3_ ^ static_cast<uint64_t>(k1);
-    c1_ = p1;
-    c3_ = p0;
+/// The words of the blocks of `count` registers: register r has blocks from blocks[r] on.
+template <int count>
+[[gnu::always_inline]] inline void register_words(const PhiloxKeys& keys, const uint64_t (&blocks)[count],
+                                                  uint32_t sample, uint32_t step,
+                                                  uint32_t* const (&words)[count]) {
+  constexpr uint64_t low = 0xffffffffu;
+  constexpr std::make_integer_sequence<int, blocks_of_register> lanes;
+  PhiloxLanes c0[count], c1[count], c2[count], c3[count];
+  for (int r = 0; r < count; ++r) {
+    c0[r] = counters_from(blocks[r], lanes);
+    c1[r] = c0[r] >> 32;
+    c2[r] = PhiloxLanes{} + sample;
+    c3[r] = PhiloxLanes{} + step;
   }
-
-  [[gnu::always_inline]] void store(uint32_t* words) const {
-    constexpr uint64_t low = 0xffffffffu;
-    const PhiloxLanes first = (c0_ & low) | (c1_ << 32), second = (c2_ & low) | (c3_ << 32);
+#pragma GCC unroll 10
+  for (int round = 0; round < 10; ++round)
+    for (int r = 0; r < count; ++r) {
+      const PhiloxLanes p0 = multiply_halves(c0[r], 0xD2511F53u), p1 = multiply_halves(c2[r], 0xCD9E8D57u);
+      c0[r] = (p1 >> 32) ^ c1[r] ^ keys.first[round];
+      c2[r] = (p0 >> 32) ^ c3[r] ^ keys.second[round];
+      c1[r] = p1;
+      c3[r] = p0;
+    }
+  for (int r = 0; r < count; ++r) {
+    const PhiloxLanes first = (c0[r] & low) | (c1[r] << 32), second = (c2[r] & low) | (c3[r] << 32);
     const PhiloxLanes lower = interleaved<0>(first, second, lanes),
                       upper = interleaved<blocks_of_register / 2>(first, second, lanes);
-    __builtin_memcpy(words, &lower, sizeof lower);
-    __builtin_memcpy(words + sizeof lower / sizeof *words, &upper, sizeof upper);
-  }
-
- private:
-  static constexpr std::make_integer_sequence<int, blocks_of_register> lanes{};
-
-  PhiloxLanes c0_, c1_, c2_, c3_;
-};
-
-/// The ten rounds of each state, in turns: those of one wait for each other.
-template <class... State>
-[[gnu::always_inline]] inline void philox_rounds(uint64_t key, State&... states) {
-  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-#pragma GCC unroll 10
-  for (int round = 0; round < 10; ++round) {
-    (states.round(k0, k1), ...);
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
+    __builtin_memcpy(words[r], &lower, sizeof lower);
+    __builtin_memcpy(words[r] + 2 * blocks_of_register, &upper, sizeof upper);
   }
 }
 
-/// The words of random_block(key, block + i, sample, step) for i < 8, in order: 32 of them.
-[[gnu::always_inline]] inline void philox_words(uint64_t key, uint64_t block, uint32_t sample, uint32_t step,
-                                                uint32_t* words) {
-  for (int i = 0; i < philox_lanes; i += blocks_of_register) {
-    PhiloxState state(block + static_cast<uint64_t>(i), sample, step);
-    philox_rounds(key, state);
-    state.store(words + 4 * i);
+/// The words of random_block(key, block + i, sample, step) for i < 8 `count`, in order: 32 `count` of them.
+template <int count>
+[[gnu::always_inline]] inline void philox_words(const PhiloxKeys& keys, uint64_t block, uint32_t sample,
+                                                uint32_t step, uint32_t* words) {
+  constexpr int registers = count * philox_lanes / blocks_of_register;
+  constexpr int together = register_bytes == 64 ? registers : 2;  // what the registers hold
+  for (int first = 0; first < registers; first += together) {
+    uint64_t blocks[together];
+    uint32_t* to[together];
+    for (int r = 0; r < together; ++r) {
+      blocks[r] = block + static_cast<uint64_t>((first + r) * blocks_of_register);
+      to[r] = words + 4 * blocks_of_register * (first + r);
+    }
+    register_words<together>(keys, blocks, sample, step, to);
   }
 }
 
-/// The same for two ranges of blocks.
-[[gnu::always_inline]] inline void philox_words(uint64_t key, uint64_t first_block, uint64_t second_block,
-                                                uint32_t sample, uint32_t step, uint32_t* first,
-                                                uint32_t* second) {
+/// The same for two ranges of 8 blocks.
+[[gnu::always_inline]] inline void philox_words(const PhiloxKeys& keys, uint64_t first_block,
+                                                uint64_t second_block, uint32_t sample, uint32_t step,
+                                                uint32_t* first, uint32_t* second) {
   for (int i = 0; i < philox_lanes; i += blocks_of_register) {
-    PhiloxState one(first_block + static_cast<uint64_t>(i), sample, step),
-        other(second_block + static_cast<uint64_t>(i), sample, step);
-    philox_rounds(key, one, other);
-    one.store(first + 4 * i);
-    other.store(second + 4 * i);
+    const auto past = static_cast<uint64_t>(i);
+    register_words<2>(keys, {first_block + past, second_block + past}, sample, step,
+                      {first + 4 * i, second + 4 * i});
   }
 }
 
 #else
 
-[[gnu::always_inline]] inline void philox_words(uint64_t key, uint64_t block, uint32_t sample, uint32_t step,
-                                                uint32_t* words) {
-  for (int i = 0; i < philox_lanes; ++i) {
+template <int count>
+[[gnu::always_inline]] inline void philox_words(const PhiloxKeys& keys, uint64_t block, uint32_t sample,
+                                                uint32_t step, uint32_t* words) {
+  const uint64_t key = keys.second[0] << 32 | keys.first[0];
+  for (int i = 0; i < count * philox_lanes; ++i) {
     const elementwise::PhiloxBlock random =
         elementwise::random_block(key, block + static_cast<uint64_t>(i), sample, step);
     for (int w = 0; w < 4; ++w) words[4 * i + w] = random.word[w];
   }
 }
-[[gnu::always_inline]] inline void philox_words(uint64_t key, uint64_t first_block, uint64_t second_block,
-                                                uint32_t sample, uint32_t step, uint32_t* first,
-                                                uint32_t* second) {
-  philox_words(key, first_block, sample, step, first);
-  philox_words(key, second_block, sample, step, second);
+
+inline void philox_words(const PhiloxKeys& keys, uint64_t first_block, uint64_t second_block, uint32_t sample,
+                         uint32_t step, uint32_t* first, uint32_t* second) {
+  philox_words<1>(keys, first_block, sample, step, first);
+  philox_words<1>(keys, second_block, sample, step, second);
 }
 
 #endif

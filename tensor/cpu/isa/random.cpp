@@ -1,5 +1,4 @@
 #include "tensor/cpu/isa/philox_lanes.h"
-#include "tensor/cpu/loops/independent_iterations.h"
 #include "tensor/cpu/loops/random_blocks.h"
 #include "tensor/random/philox.h"
 
@@ -7,14 +6,18 @@ namespace tessera::kernels::cpu::TESSERA_ISA {
 
 void random_words(const WordSource& source, uint64_t first_block, bool low, int64_t blocks, uint32_t* words) {
   const uint64_t start = low ? first_block | 0x8000000000000000ull : first_block;
+  const PhiloxKeys keys(source.key);
+  constexpr int64_t wide = philox_registers * philox_lanes;
   int64_t done = 0;
-  for (; done + philox_lanes <= blocks; done += philox_lanes)
-    philox_words(source.key, start + static_cast<uint64_t>(done), source.sample, source.step,
-                 words + 4 * done);
-  if (done == blocks) return;
-  uint32_t last[4 * philox_lanes];
-  philox_words(source.key, start + static_cast<uint64_t>(done), source.sample, source.step, last);
-  for (int64_t i = 4 * done; i < 4 * blocks; ++i) words[i] = last[i - 4 * done];
+  for (; done + wide <= blocks; done += wide)
+    philox_words<philox_registers>(keys, start + static_cast<uint64_t>(done), source.sample, source.step,
+                                   words + 4 * done);
+  for (; done < blocks; done += philox_lanes) {
+    uint32_t some[4 * philox_lanes];
+    philox_words<1>(keys, start + static_cast<uint64_t>(done), source.sample, source.step, some);
+    const int64_t count = 4 * (blocks - done < philox_lanes ? blocks - done : philox_lanes);
+    for (int64_t i = 0; i < count; ++i) words[4 * done + i] = some[i];
+  }
 }
 
 void uniform_values(const uint32_t* words, double low, double width, int64_t n, double* out) {
@@ -46,24 +49,6 @@ void truncated_normal_values(const uint32_t* words, double low, double high, dou
 
 void bernoulli_values(const uint32_t* words, uint64_t threshold, int64_t n, double* out) {
   for (int64_t i = 0; i < n; ++i) out[i] = elementwise::bernoulli(words[i], threshold) ? 1.0 : 0.0;
-}
-
-void dropout_f32(const float* x, const uint32_t* words, uint32_t threshold, float scale, int64_t n,
-                 float* y) {
-  TESSERA_INDEPENDENT_ITERATIONS
-  for (int64_t i = 0; i < n; ++i) {
-    const float scaled = x[i] * scale;
-    y[i] = words[i] < threshold ? 0.0f : scaled;
-  }
-}
-
-void dropout_f64(const double* x, const uint32_t* words, uint32_t threshold, double scale, int64_t n,
-                 double* y) {
-  TESSERA_INDEPENDENT_ITERATIONS
-  for (int64_t i = 0; i < n; ++i) {
-    const double scaled = x[i] * scale;
-    y[i] = words[i] < threshold ? 0.0 : scaled;
-  }
 }
 
 }  // namespace tessera::kernels::cpu::TESSERA_ISA

@@ -2,7 +2,7 @@
 // columns. Every value is read once.
 #include "tensor/cpu/loops/row_reductions.h"
 
-#include "tensor/cpu/isa/lanes.h"
+#include "tensor/cpu/isa/stored_lanes.h"
 #include "tensor/elementwise/exp.h"
 #include "tensor/elementwise/power.h"
 
@@ -164,10 +164,48 @@ void reduce_columns(RowReduction kind, const A* x, int64_t row_stride, int64_t r
   });
 }
 
+/// Adds `count` rows.
+template <int count, class T, class A>
+[[gnu::always_inline]] inline void add_rows(const T* x, int64_t row_stride, int64_t columns, A* sums) {
+  for_vectors<A>(columns, [&](int64_t c, auto part) {
+    Lanes<A> sum = load_widened(sums + c, part);
+    for (int r = 0; r < count; ++r) sum = sum + load_widened(x + r * row_stride + c, part);
+    store_narrowed(sums + c, sum, part);
+  });
+}
+
+template <class T>
+void sum_columns(const void* x_bytes, int64_t row_stride, int64_t rows, int64_t columns, void* sum_bytes) {
+  using A = accumulator_of<T>;
+  const T* x = static_cast<const T*>(x_bytes);
+  A* const sums = static_cast<A*>(sum_bytes);
+  for (int64_t c = 0; c < columns; ++c) sums[c] = 0;
+  constexpr int together = 4;
+  int64_t r = 0;
+  for (; r + together <= rows; r += together)
+    add_rows<together>(x + r * row_stride, row_stride, columns, sums);
+  for (; r < rows; ++r) add_rows<1>(x + r * row_stride, row_stride, columns, sums);
+}
+
 template <class A>
 constexpr RowReductions<A> table{&reduce_row<A>, &reduce_columns<A>};
 
 }  // namespace
+
+ColumnSums column_sums(DType type) {
+  switch (type) {
+    case DType::f64:
+      return &sum_columns<double>;
+    case DType::f32:
+      return &sum_columns<float>;
+    case DType::bf16:
+      return &sum_columns<bfloat16>;
+    case DType::f16:
+      return &sum_columns<float16>;
+    default:
+      return nullptr;
+  }
+}
 
 const RowReductions<float>& row_reductions_f32() {
   return table<float>;

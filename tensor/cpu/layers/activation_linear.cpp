@@ -16,6 +16,7 @@
 #include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/scratch.h"
+#include "tensor/cpu/loops/value_and_gradient.h"
 #include "tensor/cpu/matmul.h"
 #include "tensor/cpu/transpose.h"
 
@@ -43,9 +44,10 @@ struct ActivationBlocks {
 
 ActivationBlocks blocks_of(Activation f, DType type) {
   const ActivationRow& row = row_of(f);
-  return {TESSERA_PER_ISA(unary_block)(row.forward, type),
+  const UnaryBlock direct = TESSERA_PER_ISA_BF16(direct_unary_block)(row.forward, type);
+  return {direct ? direct : TESSERA_PER_ISA(unary_block)(row.forward, type),
           TESSERA_PER_ISA(binary_blocks)(row.backward, type).arrays,
-          TESSERA_PER_ISA(gradient_block)(row.forward, type)};
+          TESSERA_PER_ISA_BF16(gradient_block)(row.forward, type)};
 }
 
 void multiply(const Gemm<float>& gemm) {
@@ -304,7 +306,7 @@ void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x,
 }
 
 void activation_gradient(Activation f, const Tensor& x, const Tensor& dy, const Tensor& y, const Tensor& dx) {
-  const GradientBlock kernel = TESSERA_PER_ISA(gradient_block)(row_of(f).forward, x.dtype());
+  const GradientBlock kernel = TESSERA_PER_ISA_BF16(gradient_block)(row_of(f).forward, x.dtype());
   const int64_t width = size_of(x.dtype());
   const auto at = [width](const Tensor& tensor, int64_t i) {
     return static_cast<char*>(tensor.raw_data()) + i * width;

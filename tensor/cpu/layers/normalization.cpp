@@ -1,14 +1,13 @@
-// Layer norm and RMS norm over rows, after a residual addition where there is one. Rows are taken in blocks
-// that stay in the first-level cache for all steps (random words, widening, sums). The gradients of weight
-// and bias are added up within fixed groups of rows, one buffer per group, and then over the groups in order:
-// at most 64 groups, for any number of threads.
+// Layer norm and RMS norm over rows, after a residual addition where there is one. Where elements are
+// dropped, rows are taken in blocks that stay in the first-level cache for both steps. The gradients of
+// weight and bias are added up within fixed groups of rows, one buffer per group, and then over the groups in
+// order: at most 64 groups, for any number of threads.
 #include "tensor/cpu/layers/normalization.h"
 
 #include <algorithm>
 
 #include "tensor/cpu/layers/dropout.h"
 #include "tensor/cpu/loops/convert.h"
-#include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/normalization_rows.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/threads/parallel.h"
@@ -20,12 +19,16 @@ namespace {
 constexpr int64_t grain_elements = 8192;
 constexpr int64_t block_elements = 2048;
 
-template <class A>
-const NormalizationRows<A>& normalization_rows() {
-  if constexpr (std::is_same_v<A, float>)
-    return TESSERA_PER_ISA(normalization_rows_f32)();
+template <class T>
+const NormalizationRows<T>& normalization_rows() {
+  if constexpr (std::is_same_v<T, float>)
+    return TESSERA_PER_ISA_BF16(normalization_rows_f32)();
+  else if constexpr (std::is_same_v<T, double>)
+    return TESSERA_PER_ISA_BF16(normalization_rows_f64)();
+  else if constexpr (std::is_same_v<T, bfloat16>)
+    return TESSERA_PER_ISA_BF16(normalization_rows_bf16)();
   else
-    return TESSERA_PER_ISA(normalization_rows_f64)();
+    return TESSERA_PER_ISA_BF16(normalization_rows_f16)();
 }
 
 /// Element i of a contiguous tensor of T; null for an undefined tensor.
@@ -57,7 +60,6 @@ template <class T>
 class Forward {
  public:
   using A = accumulator_of<T>;
-  static constexpr bool in_place = std::is_same_v<T, A>;
 
   Forward(const NormalizationCall& call, const ops::Normalized& out)
       : call_(call),
@@ -69,45 +71,25 @@ class Forward {
 
   void run() const {
     parallel_for(out_.rstd.numel(), 1 + grain_elements / n_, [&](int64_t begin, int64_t end) {
-      const Scratch<A> scratch(in_place ? 0 : 3 * block_ * n_);
-      for (int64_t r = begin; r < end; r += block_) rows(r, std::min(block_, end - r), scratch.get());
+      if (!call_.mask) return rows(kernels_.forward, at<T>(call_.delta, begin * n_), begin, end - begin);
+      const Scratch<A> dropped(block_ * n_);
+      for (int64_t r = begin; r < end; r += block_) {
+        const int64_t count = std::min(block_, end - r), from = r * n_;
+        drop_elements(*call_.mask, at<T>(call_.delta, from), from, count * n_, dropped.get());
+        rows(kernels_.forward_wide, dropped.get(), r, count);
+      }
     });
   }
 
  private:
-  void rows(int64_t first, int64_t count, A* scratch) const {
-    const int64_t from = first * n_, n = count * n_;
-    const bool adds = call_.delta.defined();
-    const A *x, *delta = nullptr;
-    A *sum, *y;
-    if constexpr (in_place) {
-      x = at<A>(call_.x, from), delta = at<A>(call_.delta, from);
-      sum = at<A>(out_.sum, from), y = at<A>(out_.y, from);
-      if (call_.mask) {
-        drop_elements(*call_.mask, delta, from, n, sum);
-        delta = sum;
-      }
-    } else {
-      sum = scratch + block_ * n_, y = sum + block_ * n_;
-      widen_contiguous(at<T>(call_.x, from), n, scratch);
-      if (adds) add_rounded(from, n, scratch, sum);
-      x = adds ? sum : scratch;
-    }
-    kernel_(x, delta, count, n_, weight_.get(), bias_.get(), static_cast<A>(call_.eps), sum, y,
-            at<A>(out_.mean, first), at<A>(out_.rstd, first));
-    if constexpr (!in_place) narrow_contiguous(y, n, at<T>(out_.y, from));
+  template <class Kernel, class D>
+  void rows(Kernel kernel, const D* delta, int64_t first, int64_t count) const {
+    const int64_t from = first * n_;
+    kernel(at<T>(call_.x, from), delta, count, n_, weight_.get(), bias_.get(), static_cast<A>(call_.eps),
+           at<T>(out_.sum, from), at<T>(out_.y, from), at<A>(out_.mean, first), at<A>(out_.rstd, first));
   }
 
-  /// For half types: sum = x + dropout(delta) as stored, so that backward normalizes the same values.
-  void add_rounded(int64_t from, int64_t n, const A* x, A* sum) const {
-    widen_contiguous(at<T>(call_.delta, from), n, sum);
-    if (call_.mask) drop_elements(*call_.mask, sum, from, n, sum);
-    TESSERA_PER_ISA(binary_blocks)(BinaryOp::add, dtype_of<A>).arrays(x, sum, sum, n);
-    narrow_contiguous(sum, n, at<T>(out_.sum, from));
-    widen_contiguous(at<T>(out_.sum, from), n, sum);
-  }
-
-  decltype(NormalizationRows<A>::forward) kernel_ = normalization_rows<A>().forward;
+  const NormalizationRows<T>& kernels_ = normalization_rows<T>();
   const NormalizationCall& call_;
   const ops::Normalized& out_;
   int64_t n_, block_;
@@ -130,7 +112,6 @@ template <class T>
 class Backward {
  public:
   using A = accumulator_of<T>;
-  static constexpr bool in_place = std::is_same_v<T, A>;
 
   Backward(const NormalizationBackwardCall& call, const ops::NormalizationGradients& out)
       : call_(call),
@@ -147,14 +128,12 @@ class Backward {
     // Each group's dweight, then its dbias.
     const Scratch<A> partials(dweight || dbias ? groups * 2 * n_ : 0);
     parallel_for(groups, 1 + grain_elements / (per_group * n_), [&](int64_t begin, int64_t end) {
-      const Scratch<A> scratch(in_place ? 0 : 4 * block_ * n_);
+      const Scratch<A> scratch(out_.delta.defined() ? block_ * n_ : 0);
       for (int64_t g = begin; g < end; ++g) {
         A* partial = partials.get() ? partials.get() + g * 2 * n_ : nullptr;
         if (partial) std::fill_n(partial, 2 * n_, A(0));
-        const int64_t last = std::min(rows_, (g + 1) * per_group);
-        for (int64_t r = g * per_group; r < last; r += block_)
-          rows(r, std::min(block_, last - r), dweight ? partial : nullptr, dbias ? partial + n_ : nullptr,
-               scratch.get());
+        const int64_t first = g * per_group, last = std::min(rows_, first + per_group);
+        group(first, last, dweight ? partial : nullptr, dbias ? partial + n_ : nullptr, scratch.get());
       }
     });
     if (dweight) add_groups(partials.get(), 2 * n_, groups, n_, dweight);
@@ -162,33 +141,25 @@ class Backward {
   }
 
  private:
-  void rows(int64_t first, int64_t count, A* dweight, A* dbias, A* scratch) const {
-    const int64_t from = first * n_, n = count * n_;
-    const A *x, *dy, *dsum = nullptr;
-    A *dx, *ddelta;
-    if constexpr (in_place) {
-      x = at<A>(call_.x, from), dy = at<A>(call_.dy, from), dsum = at<A>(call_.dsum, from);
-      dx = at<A>(out_.x, from), ddelta = at<A>(out_.delta, from);
-    } else {
-      A *wide_x = scratch, *wide_dy = wide_x + block_ * n_, *wide_dsum = wide_dy + block_ * n_;
-      widen_contiguous(at<T>(call_.x, from), n, wide_x);
-      widen_contiguous(at<T>(call_.dy, from), n, wide_dy);
-      if (call_.dsum.defined()) widen_contiguous(at<T>(call_.dsum, from), n, wide_dsum);
-      x = wide_x, dy = wide_dy, dsum = call_.dsum.defined() ? wide_dsum : nullptr;
-      A* wide_dx = wide_dsum + block_ * n_;
-      dx = out_.x.defined() ? wide_dx : nullptr, ddelta = out_.delta.defined() ? wide_dx : nullptr;
-    }
-    A* gradient = dx ? dx : ddelta;
-    kernel_(x, dy, dsum, count, n_, weight_.get(), at<A>(call_.mean, first), at<A>(call_.rstd, first),
-            gradient, dweight, dbias);
-    if constexpr (!in_place)
-      if (dx) narrow_contiguous(dx, n, at<T>(out_.x, from));
-    if (ddelta) drop_elements(*call_.mask, gradient, from, n, ddelta);
-    if constexpr (!in_place)
-      if (ddelta) narrow_contiguous(ddelta, n, at<T>(out_.delta, from));
+  void group(int64_t first, int64_t last, A* dweight, A* dbias, A* scratch) const {
+    const int64_t from = first * n_;
+    if (!out_.delta.defined())
+      return kernels_.backward(at<T>(call_.x, from), at<T>(call_.dy, from), at<T>(call_.dsum, from),
+                               last - first, n_, weight_.get(), at<A>(call_.mean, first),
+                               at<A>(call_.rstd, first), at<T>(out_.x, from), dweight, dbias);
+    for (int64_t r = first; r < last; r += block_)
+      masked_rows(r, std::min(block_, last - r), dweight, dbias, scratch);
   }
 
-  decltype(NormalizationRows<A>::backward) kernel_ = normalization_rows<A>().backward;
+  void masked_rows(int64_t first, int64_t count, A* dweight, A* dbias, A* scratch) const {
+    const int64_t from = first * n_;
+    kernels_.backward_wide(at<T>(call_.x, from), at<T>(call_.dy, from), at<T>(call_.dsum, from), count, n_,
+                           weight_.get(), at<A>(call_.mean, first), at<A>(call_.rstd, first), scratch,
+                           at<T>(out_.x, from), dweight, dbias);
+    drop_elements(*call_.mask, scratch, from, count * n_, at<T>(out_.delta, from));
+  }
+
+  const NormalizationRows<T>& kernels_ = normalization_rows<T>();
   const NormalizationBackwardCall& call_;
   const ops::NormalizationGradients& out_;
   int64_t rows_, n_, block_;
@@ -199,24 +170,11 @@ template <class T>
 void normalize_again(const Tensor& x, const Operand<T>& weight, const Operand<T>& bias, const Tensor& mean,
                      const Tensor& rstd, const Tensor& y) {
   using A = accumulator_of<T>;
-  const auto kernel = normalization_rows<A>().scale;
-  const int64_t n = x.numel() / rstd.numel(), block = std::max<int64_t>(1, block_elements / n);
+  const auto kernel = normalization_rows<T>().scale;
+  const int64_t n = x.numel() / rstd.numel();
   parallel_for(rstd.numel(), 1 + grain_elements / n, [&](int64_t begin, int64_t end) {
-    const Scratch<A> scratch(std::is_same_v<T, A> ? 0 : 2 * block * n);
-    for (int64_t r = begin; r < end; r += block) {
-      const int64_t count = std::min(block, end - r), from = r * n;
-      const auto run = [&](const A* source, A* target) {
-        kernel(source, count, n, weight.get(), bias.get(), at<A>(mean, r), at<A>(rstd, r), target);
-      };
-      if constexpr (std::is_same_v<T, A>) {
-        run(at<A>(x, from), at<A>(y, from));
-      } else {
-        A* wide = scratch.get();
-        widen_contiguous(at<T>(x, from), count * n, wide);
-        run(wide, wide + block * n);
-        narrow_contiguous(wide + block * n, count * n, at<T>(y, from));
-      }
-    }
+    kernel(at<T>(x, begin * n), end - begin, n, weight.get(), bias.get(), at<A>(mean, begin),
+           at<A>(rstd, begin), at<T>(y, begin * n));
   });
 }
 

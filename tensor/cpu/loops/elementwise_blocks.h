@@ -27,9 +27,6 @@ struct BinaryBlocks {
 /// y[i] = f(a[i], b[i], c[i], factor); y may be a, b or c.
 using TernaryBlock = void (*)(const void* a, const void* b, const void* c, double factor, void* y, int64_t n);
 
-/// y[i] = f(x[i]) and dx[i] = f'(x[i]) dy[i]; dx may be dy.
-using GradientBlock = void (*)(const void* x, const void* dy, void* y, void* dx, int64_t n);
-
 // clang-format off
 TESSERA_DECLARE_PER_ISA(
   // Each returns null where the operation does not take the type. `type` is one of f64, f32, i64, i32, u8;
@@ -38,10 +35,6 @@ TESSERA_DECLARE_PER_ISA(
   BinaryBlocks binary_blocks(BinaryOp op, DType type);
   TernaryBlock ternary_block(TernaryOp op, DType type);
   TernaryBlock where_block(int64_t element_size);
-  // For the operations of TESSERA_UNARY_WITH_GRADIENT_OPS; `type` is f64, f32, bf16 or f16.
-  GradientBlock gradient_block(UnaryOp op, DType type);
-  // For the same operations in bf16 and f16: a loop without buffers in f32.
-  UnaryBlock half_unary_block(UnaryOp op, DType type);
 )
 // clang-format on
 

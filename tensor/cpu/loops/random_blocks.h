@@ -17,8 +17,7 @@ struct WordSource {
 
 // random_words writes the four words of each of `blocks` blocks from `first_block` on (with `low`, those of
 // random_low_block). The *_values turn n words into n random values; normals need an n that is a multiple
-// of 4 and words from whole blocks. dropout gives 0 where the word is below `threshold`, else x times
-// `scale`; x and y may be the same.
+// of 4 and words from whole blocks.
 TESSERA_DECLARE_PER_ISA(
     void random_words(const WordSource& source, uint64_t first_block, bool low, int64_t blocks,
                       uint32_t* words);
@@ -29,10 +28,6 @@ TESSERA_DECLARE_PER_ISA(
     void truncated_normal_values(const uint32_t* words, double low, double high, double cumulative_low,
                                  double cumulative_high, double mean, double deviation, int64_t n,
                                  double* out);
-    void bernoulli_values(const uint32_t* words, uint64_t threshold, int64_t n, double* out);
-    void dropout_f32(const float* x, const uint32_t* words, uint32_t threshold, float scale, int64_t n,
-                     float* y);
-    void dropout_f64(const double* x, const uint32_t* words, uint32_t threshold, double scale, int64_t n,
-                     double* y);)
+    void bernoulli_values(const uint32_t* words, uint64_t threshold, int64_t n, double* out);)
 
 }  // namespace tessera::kernels::cpu

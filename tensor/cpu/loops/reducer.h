@@ -57,7 +57,12 @@ class Reducer {
   using Emit = FunctionRef<void(const ReductionPlan::Group&, const Partial*)>;
 
   Reducer(const Tensor& x, const ReductionPlan& plan)
-      : x_(static_cast<const T*>(x.raw_data())), plan_(plan), rows_(row_reductions<A>()) {}
+      : x_(static_cast<const T*>(x.raw_data())),
+        plan_(plan),
+        rows_(row_reductions<A>()),
+        column_sums_(std::is_same_v<A, accumulator_of<T>> && plan.columns()
+                         ? TESSERA_PER_ISA(column_sums)(x.dtype())
+                         : nullptr) {}
 
   /// `parameters`: one per result at the result's offset, or null for `parameter` everywhere. Deviations are
   /// taken from the first value of each result.
@@ -65,6 +70,7 @@ class Reducer {
     const int64_t grain = std::max<int64_t>(1, grain_elements / std::max<int64_t>(1, group_elements()));
     if (plan_.groups() >= 2 * num_threads() || plan_.ranges() <= 1) {
       parallel_for(plan_.groups(), grain, [&](int64_t begin, int64_t end) {
+        if (kind == RowReduction::sum && column_sums_) return sum_groups(begin, end, emit);
         for (int64_t g = begin; g < end; ++g) reduce_group(kind, parameter, parameters, plan_.group(g), emit);
       });
     } else {
@@ -95,6 +101,32 @@ class Reducer {
         for (int64_t c = 0; c < group.columns; ++c) total[c] = combine_partials(kind, total[c], partial[c]);
     }
     emit(group, total);
+  }
+
+  /// Sums of the columns of groups begin, ..., end - 1: those of one row together, so that memory is read in
+  /// long runs. The order of the sums is that of `reduce_group`.
+  void sum_groups(int64_t begin, int64_t end, Emit emit) const {
+    constexpr int64_t most = 16;  // groups whose sums stay in the first-level cache
+    A sums[most * column_group];
+    Partial totals[most * column_group];
+    for (int64_t g = begin; g < end;) {
+      const int64_t in_row = plan_.groups_of_row();
+      const int64_t next = std::min({g + most, end, (g / in_row + 1) * in_row});
+      const ReductionPlan::Group first = plan_.group(g);
+      if (first.x_step != 1) {
+        reduce_group(RowReduction::sum, A(0), nullptr, first, emit);
+        ++g;
+        continue;
+      }
+      const int64_t columns = (next - g - 1) * column_group + plan_.group(next - 1).columns;
+      std::fill_n(totals, columns, Partial(0));
+      for (int64_t r = 0; r < plan_.ranges(); ++r) {
+        const ReductionPlan::Range range = plan_.range(r);
+        column_sums_(x_ + first.x + range.x, range.step, range.length, columns, sums);
+        for (int64_t c = 0; c < columns; ++c) totals[c] += static_cast<Partial>(sums[c]);
+      }
+      for (int64_t k = 0; g < next; ++g, ++k) emit(plan_.group(g), totals + k * column_group);
+    }
   }
 
   /// Few results of many ranges: threads share the ranges; their partial results are combined afterwards in
@@ -156,6 +188,7 @@ class Reducer {
   const T* x_;
   const ReductionPlan& plan_;
   const RowReductions<A>& rows_;
+  ColumnSums column_sums_;  // null where the columns are not those of a floating tensor
 };
 
 /// Writes narrow(finish(result, offset)) of each result to `out` at its offset.

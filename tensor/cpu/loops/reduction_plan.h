@@ -21,6 +21,9 @@ class ReductionPlan {
   /// The number of groups of results, and of ranges per group (0 when a reduced extent is 0).
   int64_t groups() const { return groups_; }
   int64_t ranges() const { return ranges_; }
+  /// Of groups of columns: how many neighbouring ones, from a multiple of this number on, have their columns
+  /// in one row.
+  int64_t groups_of_row() const { return column_blocks_; }
   /// The number of elements per result.
   int64_t count() const { return count_; }
 

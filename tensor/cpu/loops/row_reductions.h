@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "tensor/cpu/isa.h"
+#include "tensor/types/dtype.h"
 
 namespace tessera::kernels::cpu {
 
@@ -48,8 +49,15 @@ struct RowReductions {
                   const A* parameters, typename RowReductions<A>::Partial* out);
 };
 
+/// The sums of `columns` columns of `rows` rows, `row_stride` apart, added in the order of the rows in the
+/// accumulator's type. A row is read from end to end, unlike by RowReductions::columns, and the sums stay in
+/// the first-level cache.
+using ColumnSums = void (*)(const void* x, int64_t row_stride, int64_t rows, int64_t columns, void* sums);
+
 // clang-format off
 TESSERA_DECLARE_PER_ISA(
+  /// For x of a floating dtype; null for another.
+  ColumnSums column_sums(DType type);
   const RowReductions<float>& row_reductions_f32();
   const RowReductions<double>& row_reductions_f64();
   const RowReductions<int64_t>& row_reductions_i64();

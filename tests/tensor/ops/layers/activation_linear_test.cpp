@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tensor/cpu/loops/elementwise_blocks.h"
+#include "tensor/cpu/loops/value_and_gradient.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/unary.h"
@@ -15,7 +15,7 @@ namespace tessera::kernels::cpu {
 namespace {
 
 GradientBlock gelu_gradient(DType dtype) {
-  return TESSERA_PER_ISA(gradient_block)(UnaryOp::gelu, dtype);
+  return TESSERA_PER_ISA_BF16(gradient_block)(UnaryOp::gelu, dtype);
 }
 
 }  // namespace
@@ -53,8 +53,7 @@ TEST_CASE("activation: each value names the function of that name") {
 }
 
 TEST_CASE("gelu: value and gradient in one pass have the same bits as separately, on every instruction set") {
-  for (kernels::cpu::Isa isa :
-       {kernels::cpu::Isa::baseline, kernels::cpu::Isa::avx2, kernels::cpu::Isa::avx512}) {
+  for (kernels::cpu::Isa isa : kernels::cpu::all_isas) {
     if (!kernels::cpu::isa_available(isa)) continue;
     const kernels::cpu::IsaScope scope(isa);
     for (DType dtype : {f32, f64}) {
