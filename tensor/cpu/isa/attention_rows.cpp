@@ -128,13 +128,12 @@ template <class A, class Out>
     for (int64_t j = 0; j < lanes<A>; ++j) out[begin + j] = Out{};
 }
 
-/// s <- exp(scale s - shift), 0 after n elements. Returns the sum: vectors alternate between two accumulators.
+/// s <- exp(scale s - shift), 0 after n elements. Returns the sum: vectors alternate between two
+/// accumulators.
 template <class A>
 [[gnu::always_inline]] inline A sum_of_exponentials(A* s, int64_t n, A scale, A shift) {
   Lanes<A> first = fill(A(0)), second = first;
-  const auto exponential = [=](A product) {
-    return exp_of_weight(elementwise::fma(product, scale, -shift));
-  };
+  const auto exponential = [=](A product) { return exp_of_weight(elementwise::fma(product, scale, -shift)); };
   const auto whole = [=](Lanes<A>& sum, A* at) {
     const Lanes<A> e = lanes_of<A>(0, [=](int64_t j) { return exponential(at[j]); });
     store(at, e);
@@ -227,9 +226,11 @@ template <class Store, bool drop, class A, class Out>
                                                 const A* factors, Out* p, Out* ds) {
   int64_t i = 0;
   for (; i + lanes<A> <= n; i += lanes<A>)
-    gradient_lanes<Store, drop, false>(g, s + i, dp + i, drop ? factors + i : nullptr, static_cast<int>(n - i), p + i, ds + i);
+    gradient_lanes<Store, drop, false>(g, s + i, dp + i, drop ? factors + i : nullptr,
+                                       static_cast<int>(n - i), p + i, ds + i);
   if (i < n)
-    gradient_lanes<Store, drop, true>(g, s + i, dp + i, drop ? factors + i : nullptr, static_cast<int>(n - i), p + i, ds + i);
+    gradient_lanes<Store, drop, true>(g, s + i, dp + i, drop ? factors + i : nullptr, static_cast<int>(n - i),
+                                      p + i, ds + i);
 }
 
 template <class Store, class A, class Out>
@@ -281,7 +282,7 @@ void round_rows_bf16(const float* from, int64_t from_stride, bfloat16* to, int64
   round_vectors<StoreBf16>(from, from_stride, to, to_stride, rows, n);
 }
 void weights_bf16(const AttentionRow<float>* rows, int64_t count, int64_t leading, float* s,
-                               const float* factors, bfloat16* out, float* largest, float* log_sum) {
+                  const float* factors, bfloat16* out, float* largest, float* log_sum) {
   compute_weights<StoreBf16>(rows, count, leading, s, factors, out, largest, log_sum);
 }
 void score_gradients_bf16(const ScoreGradients<float, bfloat16>& tile) {
@@ -411,36 +412,32 @@ void hide(const bool* visible, int64_t step, int64_t n, A scale, A* s) {
 }  // namespace
 
 const AttentionRows<float, float>* attention_rows_f32() {
-  static constexpr AttentionRows<float, float> rows{
-      &weights<float, float>, &score_gradients<float, float>, &dots<float, float>, &round_rows<float, float>, &dropout_factors<float>,
-      &add_mask<float>,       &add_distances<float>,          &hide<float>};
+  static constexpr AttentionRows<float, float> rows{&weights<float, float>,  &score_gradients<float, float>,
+                                                    &dots<float, float>,     &round_rows<float, float>,
+                                                    &dropout_factors<float>, &add_mask<float>,
+                                                    &add_distances<float>,   &hide<float>};
   return &rows;
 }
 
 const AttentionRows<double, double>* attention_rows_f64() {
-  static constexpr AttentionRows<double, double> rows{&weights<double, double>,
-                                                      &score_gradients<double, double>,
-                                                      &dots<double, double>, &round_rows<double, double>,
-                                                      &dropout_factors<double>,
-                                                      &add_mask<double>,
-                                                      &add_distances<double>,
-                                                      &hide<double>};
+  static constexpr AttentionRows<double, double> rows{
+      &weights<double, double>, &score_gradients<double, double>,
+      &dots<double, double>,    &round_rows<double, double>,
+      &dropout_factors<double>, &add_mask<double>,
+      &add_distances<double>,   &hide<double>};
   return &rows;
 }
 
 const AttentionRows<float, bfloat16>* attention_rows_bf16() {
-  static constexpr AttentionRows<float, bfloat16> rows{&weights<float, bfloat16>,
-                                                       &score_gradients<float, bfloat16>,
-                                                       &dots<float, bfloat16>,
-                                                       &round_rows<float, bfloat16>,
-                                                       &dropout_factors<float>,
-                                                       &add_mask<float>,
-                                                       &add_distances<float>,
-                                                       &hide<float>};
+  static constexpr AttentionRows<float, bfloat16> rows{
+      &weights<float, bfloat16>, &score_gradients<float, bfloat16>,
+      &dots<float, bfloat16>,    &round_rows<float, bfloat16>,
+      &dropout_factors<float>,   &add_mask<float>,
+      &add_distances<float>,     &hide<float>};
 #if defined(__AVX512F__)
   static constexpr AttentionRows<float, bfloat16> converting{
-      &weights_bf16,    &score_gradients_bf16, &dots<float, bfloat16>, &round_rows_bf16, &dropout_factors<float>,
-      &add_mask<float>, &add_distances<float>, &hide<float>};
+      &weights_bf16,           &score_gradients_bf16, &dots<float, bfloat16>, &round_rows_bf16,
+      &dropout_factors<float>, &add_mask<float>,      &add_distances<float>,  &hide<float>};
   if (current_isa() >= Isa::avx512_bf16) return &converting;
 #endif
   return &rows;
