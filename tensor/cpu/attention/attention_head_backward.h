@@ -275,10 +275,10 @@ class HeadBackward {
     }
     const int64_t columns = Products::score_columns(end - begin);
     Sum *const s = s_.get() + r * leading, *const dp = dp_.get() + r * leading;
-    Products::multiply(rows, columns, e_.width, head.q.row(query), head.q.stride, keys_transposed_,
-                       s + begin, leading, false, {.column = begin});
-    Products::multiply(rows, columns, e_.width, head.dout.row(query), head.dout.stride,
-                       values_transposed_, dp + begin, leading, false, {.column = begin});
+    Products::multiply(rows, columns, e_.width, head.q.row(query), head.q.stride, keys_transposed_, s + begin,
+                       leading, false, {.column = begin});
+    Products::multiply(rows, columns, e_.width, head.dout.row(query), head.dout.stride, values_transposed_,
+                       dp + begin, leading, false, {.column = begin});
     const auto& kernels = Products::rows();
     const AttentionQuery<Sum> values(call_, e_, head.visible, head.b, head.h);
     const auto lse = log_sum_exps_of<Sum>(call_, head.b * e_.heads + head.h, query);

@@ -169,7 +169,8 @@ struct Bf16Products {
     }
     PairRows at(int64_t i, int64_t p) const {
       if (on_tiles_) return {rows() + i * row_ + p, row_, 2};
-      const uint32_t* first = panels_.data + i / panel_width * panels_.stride + p / 2 * panel_width + i % panel_width;
+      const uint32_t* first =
+          panels_.data + i / panel_width * panels_.stride + p / 2 * panel_width + i % panel_width;
       return {reinterpret_cast<const bfloat16*>(first), 2, 2 * panel_width};
     }
 

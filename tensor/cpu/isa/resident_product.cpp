@@ -55,11 +55,24 @@ void tile(const ResidentProduct<A>& g, int64_t i, int64_t j) {
       for (int v = 0; v < vectors; ++v) sums[r][v] += element * columns[v];
     }
   }
+  A* const c = g.c + i * g.ldc + j;
+  if (g.n - j >= vectors * lanes) {
+    if (g.accumulate)
+#pragma GCC unroll 8
+      for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) sums[r][v] += load_register(c + r * g.ldc + v * lanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) store(c + r * g.ldc + v * lanes, sums[r][v]);
+    return;
+  }
 #pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v)
-      store_columns(g.c + (i + r) * g.ldc + j + v * lanes, sums[r][v], g.n - j - v * lanes, g.accumulate);
+      store_columns(c + r * g.ldc + v * lanes, sums[r][v], g.n - j - v * lanes, g.accumulate);
 }
 
 /// All columns of rows i .. i + rows.

@@ -1,8 +1,8 @@
 // Attention's forward, eight queries at a time, or sixteen on tiles: their products with all visible keys,
 // softmax while the rows are in the cache, and the product with v. Keys before the first and after the last
-// that one of them sees are left out. A head's keys and values are packed once for all heads of q that share it; for a few
-// queries, as in decoding, they are read in place. Threads share the heads, or, where there are few, the
-// tiles of queries; a tile's bits depend on neither.
+// that one of them sees are left out. A head's keys and values are packed once for all heads of q that share
+// it; for a few queries, as in decoding, they are read in place. Threads share the heads, or, where there are
+// few, the tiles of queries; a tile's bits depend on neither.
 
 #include "tensor/cpu/layers/attention.h"
 
@@ -105,8 +105,8 @@ class HeadForward {
       std::fill_n(lse.log_sum, rows, Sum(0));
       return;
     }
-    Products::multiply(rows, Products::score_columns(width), e_.width, q.row(first), q.stride, keys_, s_.get(), leading_, false,
-                       {.column = begin});
+    Products::multiply(rows, Products::score_columns(width), e_.width, q.row(first), q.stride, keys_,
+                       s_.get(), leading_, false, {.column = begin});
     const auto& kernels = Products::rows();
     const AttentionQuery<Sum> query(call_, e_, visible, b, h);
     AttentionRow<Sum> tile[attention_tile];

@@ -29,7 +29,8 @@ Weights weights_of(std::vector<float> s, int64_t visible, float scale, const flo
     rows.push_back({std::min<int64_t>(visible + r, 70), 70, scale, scale});
   Weights w;
   TESSERA_PER_ISA(attention_rows_f32)
-  ()->weights(rows.data(), attention_tile, leading, s.data(), factors, w.weights.data(), w.largest, w.log_sum);
+  ()->weights(rows.data(), attention_tile, leading, s.data(), factors, w.weights.data(), w.largest,
+              w.log_sum);
   return w;
 }
 
@@ -40,7 +41,8 @@ std::vector<float> scores(uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("attention rows: softmax of 0 to 70 keys, zeros after them, the same bits on every instruction set") {
+TEST_CASE(
+    "attention rows: softmax of 0 to 70 keys, zeros after them, the same bits on every instruction set") {
   const std::vector<float> s = scores(1), factors = scores(2);
   for (const float scale : {3.0f, -60.0f})
     for (int64_t visible = 0; visible <= 70; ++visible) {
@@ -52,8 +54,7 @@ TEST_CASE("attention rows: softmax of 0 to 70 keys, zeros after them, the same b
         for (int64_t i = 0; i < n; ++i) sum += std::exp(double{scale} * s[r * leading + i] - largest);
         for (int64_t i = 0; i < 70; ++i) {
           const int64_t at = r * leading + i;
-          const double weight =
-              i < n ? std::exp(double{scale} * s[at] - largest) / sum * factors[at] : 0.0;
+          const double weight = i < n ? std::exp(double{scale} * s[at] - largest) / sum * factors[at] : 0.0;
           CHECK(std::abs(best.weights[at] - weight) <= 2e-5);
           if (i >= n) CHECK(best.weights[at] == 0.0f);
         }
@@ -80,7 +81,8 @@ TEST_CASE("attention rows: a NaN among hidden keys is no hidden row, and a hidde
   }
 }
 
-TEST_CASE("attention rows: dropout factors are the words of their elements, for any row and instruction set") {
+TEST_CASE(
+    "attention rows: dropout factors are the words of their elements, for any row and instruction set") {
   const auto factor_of = [](const MaskRow& mask, uint64_t element) {
     const auto block = elementwise::random_block(mask.key, element / 4, mask.sample, mask.step);
     return block.word[element % 4] < mask.threshold ? 0.0f : static_cast<float>(mask.scale);
