@@ -116,7 +116,7 @@ TESSERA_BF16_INLINE void store_whole(const PairTarget& target, int64_t row, int6
     for (int i = 0; i < rows; ++i, c += target.leading)
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v)
-        _mm256_storeu_si256((__m256i*)(c + v * panel_width), (__m256i)_mm512_cvtneps_pbh(sums[i][v]));
+        _mm256_storeu_epi16(c + v * panel_width, (__m256i)_mm512_cvtneps_pbh(sums[i][v]));
     return;
   }
   float* c = static_cast<float*>(target.c) + row * target.leading + column;

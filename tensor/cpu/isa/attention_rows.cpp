@@ -193,9 +193,10 @@ template <class Store, class A, class Out>
       A values[lanes<A>];
 #pragma GCC unroll 1
       for (int j = 0; j < lanes<A>; ++j) values[j] = row[i + j] * scale;
-      if (drop)
+      if (drop) {
 #pragma GCC unroll 1
         for (int j = 0; j < lanes<A>; ++j) values[j] *= drop[i + j];
+      }
       Store::store(values, to + i);
     }
     zeros<A>(to, padded, rows[r].width);

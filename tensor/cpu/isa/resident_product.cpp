@@ -57,11 +57,12 @@ void tile(const ResidentProduct<A>& g, int64_t i, int64_t j) {
   }
   A* const c = g.c + i * g.ldc + j;
   if (g.n - j >= vectors * lanes) {
-    if (g.accumulate)
+    if (g.accumulate) {
 #pragma GCC unroll 8
       for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) sums[r][v] += load_register(c + r * g.ldc + v * lanes);
+    }
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
