@@ -36,11 +36,13 @@ std::string_view name(Processor processor) {
 
 Processor processor_of(std::string_view vendor, unsigned family, unsigned model) {
   if (vendor == "AuthenticAMD" && family == 0x19) {
-    const bool is_zen4 = (model >= 0x10 && model <= 0x1f) || (model >= 0x60 && model <= 0x7f) ||
-                         (model >= 0xa0 && model <= 0xaf);
+    const bool is_zen4 = (model >= 0x10 && model <= 0x1f) || (model >= 0x60 && model <= 0xaf);
     return is_zen4 ? Processor::zen4 : Processor::zen3;
   }
-  if (vendor == "AuthenticAMD" && family == 0x1a) return Processor::zen5;
+  if (vendor == "AuthenticAMD" && family == 0x1a) {
+    const bool is_zen5 = model <= 0x4f || (model >= 0x60 && model <= 0x7f);
+    return is_zen5 ? Processor::zen5 : Processor::other;
+  }
   // Emerald Rapids has the cores of Sapphire Rapids.
   if (vendor == "GenuineIntel" && family == 6 && (model == 0x8f || model == 0xcf))
     return Processor::sapphire_rapids;

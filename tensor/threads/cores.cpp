@@ -64,17 +64,27 @@ std::vector<int> openmp_processors() {
   return processors;
 }
 
-/// With OMP_PROC_BIND, an OpenMP runtime binds the main thread to its first place when it is loaded: all
-/// threads of ours, which inherit the mask, would share one processor. Gives the calling thread its mask
-/// back.
-void undo_openmp_binding(cpu_set_t& mask) {
-  cpu_set_t all = mask;
-  for (const int processor : openmp_processors())
-    if (processor >= 0 && processor < CPU_SETSIZE) CPU_SET(processor, &all);
-  if (!CPU_EQUAL(&all, &mask) && sched_setaffinity(0, sizeof all, &all) == 0) mask = all;
+/// By its settings: places imply it.
+bool openmp_binds() {
+  const char* const setting = std::getenv("OMP_PROC_BIND");
+  if (setting == nullptr)
+    return std::getenv("OMP_PLACES") != nullptr || std::getenv("GOMP_CPU_AFFINITY") != nullptr;
+  return std::string_view(setting) != "false" && std::string_view(setting) != "FALSE";
 }
 
 }  // namespace
+
+void undo_openmp_binding() {
+  if (!openmp_binds()) return;
+  // Before the mask is read: some runtimes bind the thread that asks them first.
+  const std::vector<int> processors = openmp_processors();
+  cpu_set_t mask;
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return;
+  cpu_set_t all = mask;
+  for (const int processor : processors)
+    if (processor >= 0 && processor < CPU_SETSIZE) CPU_SET(processor, &all);
+  if (!CPU_EQUAL(&all, &mask)) sched_setaffinity(0, sizeof all, &all);
+}
 
 std::optional<double> cgroup_cpu_limit(const std::string& membership, const std::string& mount) {
   std::optional<double> limit;
@@ -101,6 +111,7 @@ int affinity_cores() {
 
 int available_cores() {
   static const int cores = [] {
+    undo_openmp_binding();
     const std::optional<double> limit = cgroup_cpu_limit();
     const double most = affinity_cores();
     return static_cast<int>(std::max(1.0, std::min(most, limit ? std::ceil(*limit) : most)));
@@ -112,7 +123,6 @@ std::vector<int> allowed_processors() {
   cpu_set_t mask;
   std::vector<int> allowed;
   if (sched_getaffinity(0, sizeof mask, &mask) != 0) return allowed;
-  undo_openmp_binding(mask);
   for (int processor = 0; processor < CPU_SETSIZE; ++processor)
     if (CPU_ISSET(processor, &mask)) allowed.push_back(processor);
   return allowed;
@@ -136,7 +146,8 @@ int process_of_machine(const std::function<const char*(const char*)>& variable) 
     const std::string_view digits = value;
     int number = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (error == std::errc() && end == digits.data() + digits.size() && number >= 0) return number;
+    if (error == std::errc() && end == digits.data() + digits.size() && number >= 0 && number < CPU_SETSIZE)
+      return number;
   }
   return 0;
 }

@@ -14,6 +14,11 @@ namespace tessera {
 /// where its control group has a smaller share of them (rounded up). At least 1. Read from the system once.
 int available_cores();
 
+/// With OMP_PROC_BIND, an OpenMP runtime binds the main thread to its first place when it is loaded, and
+/// threads inherit the mask: all would share one processor. Gives the calling thread the mask of all places
+/// back. Does nothing where no variable of OpenMP's asks for it, or no runtime is loaded.
+void undo_openmp_binding();
+
 /// The number of processors that the affinity mask of the calling thread allows, as `allowed_processors`.
 int affinity_cores();
 
@@ -25,8 +30,7 @@ int affinity_cores();
 std::optional<double> cgroup_cpu_limit(const std::string& membership = "/proc/self/cgroup",
                                        const std::string& mount = "/sys/fs/cgroup");
 
-/// The processors that the affinity mask of the calling thread allows, in their order. Where OMP_PROC_BIND
-/// has bound the thread to a place of OpenMP's, it gets the mask of all places back first.
+/// The processors that the affinity mask of the calling thread allows, in their order.
 std::vector<int> allowed_processors();
 
 /// Whether TESSERA_PIN_THREADS asks for teams whose threads stay on a processor each: memory is then near the

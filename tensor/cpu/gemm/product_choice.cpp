@@ -47,7 +47,7 @@ std::string name_of(Bf16Product product) {
     case Bf16Product::onednn:
       return text("oneDNN ", name(onednn_isa()));
     case Bf16Product::pairs:
-      return "ours";
+      return text("ours ", name(current_isa()));
     default:
       return "through f32";
   }

@@ -37,7 +37,7 @@ Bf16Product choose_bf16_product(MatmulBackend backend, Isa isa, Isa onednn);
 Bf16Product bf16_product();
 
 /// The choices for large products in a line, which checkpoints keep: "f32 ours avx512, weight gradients
-/// oneDNN avx512, bf16 ours". Where two runs differ in it, so do the roundings of their products.
+/// oneDNN avx512, bf16 ours avx512_bf16". Where two runs differ in it, so do the roundings of their products.
 std::string product_choices();
 
 }  // namespace tessera::kernels::cpu

@@ -84,11 +84,14 @@ template <class A>
   return largest;
 }
 
-/// e^x for x that is above 0 by rounding alone: `elementwise::exp` without its care for large results.
+/// e^x for x that is above 0 by rounding alone: `elementwise::exp` up to x = 88, and from there on its result
+/// for 88.
 /// @{
 TESSERA_ELEMENT float exp_of_weight(float x) {
   constexpr float smallest = -0x1.5d589cp+6f;  // from here on the result is a normal number
+  constexpr float largest = 88.0f;             // below the exponent's end
   constexpr float magic = 0x1.8p23f;
+  x = x > largest ? largest : x;
   const float shifted = elementwise::fma(x, 0x1.715476p0f, magic), n = shifted - magic;
   const float r = elementwise::fma(n, 0x1.05c610p-29f, elementwise::fma(n, -0x1.62e430p-1f, x));
   const uint32_t power = (elementwise::bits_of(shifted) << 23) + (127u << 23);

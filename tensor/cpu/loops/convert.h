@@ -9,8 +9,8 @@
 #include "tensor/types/accumulator.h"
 
 /// The conversions between values as stored and values as computed: of one value, of arrays, of rows. bf16
-/// and f16 are computed in f32, by the conversions of tensor/types/float_types.h; the product kernels of
-/// AVX512-BF16 alone read and write bf16 by instructions of their own (tensor/cpu/gemm).
+/// and f16 are computed in f32, by the conversions of tensor/types/float_types.h; kernels for AVX512-BF16
+/// alone (tensor/cpu/gemm, isa/bf16, attention's rows) round to bf16 by its instruction.
 namespace tessera::kernels::cpu {
 
 template <class T>

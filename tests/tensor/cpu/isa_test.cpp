@@ -8,6 +8,7 @@
 #include "tensor/cpu/gemm/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/gemm/product_choice.h"
+#include "tensor/cpu/transpose.h"
 #include "tensor/error.h"
 
 using namespace tessera;
@@ -131,7 +132,9 @@ TEST_CASE("isa: designs by vendor, family and model") {
   CHECK(processor_of("AuthenticAMD", 0x19, 0x01) == Processor::zen3);
   CHECK(processor_of("AuthenticAMD", 0x19, 0x11) == Processor::zen4);
   CHECK(processor_of("AuthenticAMD", 0x19, 0xa1) == Processor::zen4);
+  CHECK(processor_of("AuthenticAMD", 0x19, 0x90) == Processor::zen4);
   CHECK(processor_of("AuthenticAMD", 0x1a, 0x02) == Processor::zen5);
+  CHECK(processor_of("AuthenticAMD", 0x1a, 0x50) == Processor::other);
   CHECK(processor_of("GenuineIntel", 6, 0x8f) == Processor::sapphire_rapids);
   CHECK(processor_of("GenuineIntel", 6, 0x6a) == Processor::other);
   CHECK(processor_of("AuthenticAMD", 6, 0x8f) == Processor::other);
@@ -156,6 +159,16 @@ TEST_CASE("isa: the set in use is within the processor's and TESSERA_ISA_MAX, on
   CHECK(onednn_serves() == onednn_built());
   if (onednn_built()) CHECK(onednn_isa() <= isa_limit());
   CHECK((bf16_product() == Bf16Product::through_f32) == (current_isa() < Isa::avx512_bf16));
+}
+
+TEST_CASE("isa: tests call the copy of a kernel that the set in use has") {
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (!isa_available(isa)) continue;
+    const IsaScope scope(isa);
+    const bool is_own =
+        TESSERA_PER_ISA(transpose_f32) == (isa == Isa::avx2 ? &avx2::transpose_f32 : &avx512::transpose_f32);
+    CHECK(is_own);
+  }
 }
 
 TEST_CASE("isa: a scope lowers the set in use and restores the previous one") {

@@ -4,12 +4,13 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "tensor/error.h"
+#include "tensor/threads/parallel.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tessera {
@@ -35,14 +36,26 @@ TEST_CASE("cores: at least one, no more than the affinity mask allows") {
   CHECK(available_cores() <= affinity_cores());
 }
 
-// Run again with OMP_PROC_BIND=true: an OpenMP runtime has then bound this thread when it was loaded.
-TEST_CASE("cores: all processors of the process that started this one") {
+// CTest starts this with OMP_PROC_BIND=true: an OpenMP runtime has then bound the main thread when it was
+// loaded.
+TEST_CASE("cores: threads have all processors of the process that started this one, bound by OpenMP or not") {
+  if (std::getenv("OMP_PROC_BIND") == nullptr) {
+    MESSAGE("skipped: OMP_PROC_BIND binds no thread");
+    return;
+  }
   cpu_set_t parent;
   REQUIRE(sched_getaffinity(getppid(), sizeof parent, &parent) == 0);
+  const int threads = num_threads();
+  set_num_threads(3);
+  std::array<int, 3> counts{};
+  parallel_for(3, 1, [&](int64_t begin, int64_t end) {
+    cpu_set_t mine;
+    sched_getaffinity(0, sizeof mine, &mine);
+    for (int64_t i = begin; i < end; ++i) counts[static_cast<size_t>(i)] = CPU_COUNT(&mine);
+  });
+  set_num_threads(threads);
+  for (const int count : counts) CHECK(count == CPU_COUNT(&parent));
   CHECK(affinity_cores() == CPU_COUNT(&parent));
-  cpu_set_t mine;
-  std::thread([&] { sched_getaffinity(0, sizeof mine, &mine); }).join();
-  CHECK(CPU_COUNT(&mine) == CPU_COUNT(&parent));
 }
 
 TEST_CASE("cores: no limit without control groups, or where none sets one") {
