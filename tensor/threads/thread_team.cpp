@@ -127,7 +127,7 @@ ThreadTeam::ThreadTeam(int threads) : job_(std::make_unique<Job>()) {
   count_forks();
   forks_before_ = forks.load(std::memory_order_relaxed);
   undo_openmp_binding();  // threads inherit this one's mask
-  available_cores();      // asked for by workers, whose masks may be others
+  available_cores();      // asked for by workers, which may have other masks
   static std::atomic<int> pinned{0};
   std::vector<int> processors;
   if (pins_threads()) {

@@ -39,7 +39,7 @@ class PackedRows {
   }
   PackedRows(uint32_t* memory, int64_t k) : memory_(memory), k_(k) {}
 
-  /// Packs a matrix whose transpose is (k, m), in rows `leading` apart.
+  /// Packs the transpose of a matrix (k, m), with rows `leading` apart.
   void pack(const bfloat16* from, int64_t leading, int64_t m) const {
     if (multiplies_pairs_on_tiles())
       pack_transposed(from, leading, k_, m, row(0), row_for(k_));

@@ -329,7 +329,7 @@ void dots(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t ro
   }
 }
 
-/// Elements whose factors are computed at once.
+/// Elements of which the factors are computed at once.
 constexpr int64_t factor_group = 4 * philox_lanes;
 
 /// Words as factors.

@@ -29,7 +29,7 @@ void* device_allocate_apart(Device device, int64_t nbytes);
 void device_free(Device device, void* block) noexcept;
 /// Says that work on `stream`, other than the block's own, uses the block: it is not given out again before
 /// what `stream` has been given at the time of `device_free` has ended. Where this thread records a
-/// graph with `stream` then, whose launches use the block, it is given out again when the graph is gone.
+/// graph with `stream` then, it is given out again when the graph, which uses it at each launch, is gone.
 /// The second form is for a stream of another device.
 /// @{
 void use_on_stream(Device device, void* block, cudaStream_t stream);

@@ -53,7 +53,7 @@ class SegmentHeap {
 
   int64_t reserved() const { return reserved_; }
   int64_t segments_taken() const { return segments_taken_; }
-  /// The largest free block, of any stream but those whose segments are kept; and of one stream.
+  /// The largest free block, of any stream but those with kept segments; and of one stream.
   int64_t largest_free() const;
   int64_t largest_free_of(const void* stream) const;
 

@@ -28,7 +28,7 @@ struct LateCheck {
     targets,           ///< of a loss, in [0, limit), but for the one that is ignored
     offsets,           ///< of bags: rising from 0 to `limit` at most
     last_offset,       ///< `limit` itself
-    weights,           ///< of a draw, f64 whose bits are the slot's value: finite and at least 0
+    weights,           ///< of a draw, finite and at least 0; the slot's value has the bits of the f64
     positive_weights,  ///< of a row of them: `limit` at least
   };
   const char* where;                    ///< the operation; a literal
