@@ -89,11 +89,21 @@ struct Case {
   bool causal;
   double scale, dropout;
 };
-const Case cases[] = {{1, 1, 1, 1, 1, true, 0, 0},     {2, 3, 5, 5, 4, true, 0, 0},
-                      {2, 2, 64, 64, 32, true, 0, 0},  {1, 2, 70, 70, 8, true, 0.25, 0},
-                      {1, 2, 3, 130, 8, true, 0, 0},   {1, 2, 130, 3, 8, false, 0, 0},
-                      {2, 1, 33, 47, 16, false, 0, 0}, {2, 2, 19, 21, 4, true, 0, 0.3},
-                      {3, 2, 65, 65, 8, true, 0, 0.5}, {2, 2, 68, 68, 8, true, 0, 0.3}};
+const Case cases[] = {{1, 1, 1, 1, 1, true, 0, 0},
+                      {2, 3, 5, 5, 4, true, 0, 0},
+                      {2, 2, 64, 64, 32, true, 0, 0},
+                      {1, 2, 70, 70, 8, true, 0.25, 0},
+                      {1, 2, 3, 130, 8, true, 0, 0},
+                      {1, 2, 130, 3, 8, false, 0, 0},
+                      {2, 1, 33, 47, 16, false, 0, 0},
+                      {2, 2, 19, 21, 4, true, 0, 0.3},
+                      {3, 2, 65, 65, 8, true, 0, 0.5},
+                      {2, 2, 68, 68, 8, true, 0, 0.3},
+                      // Widths with a tail after whole vectors, and odd ones.
+                      {1, 2, 37, 37, 20, true, 0, 0},
+                      {1, 2, 21, 50, 33, false, 0, 0},
+                      {1, 2, 40, 40, 40, true, 0, 0.3},
+                      {1, 1, 18, 18, 65, true, 0, 0}};
 
 }  // namespace
 
@@ -117,6 +127,7 @@ TEST_CASE("attention: forward and backward by the definition, for every dtype an
         CAPTURE(to_string(dtype));
         CAPTURE(c.queries);
         CAPTURE(c.keys);
+        CAPTURE(c.width);
         const double bound = tolerance(dtype);
         CHECK(largest_difference(result.out, expected.out) <= bound);
         CHECK(largest_difference(joined(result.log_sum_exp), expected.log_sum_exp) <= bound);
