@@ -2,8 +2,8 @@
 
 #include "tensor/cpu/isa.h"
 
-/// The kernels of tensor/cpu/isa/bf16, which have one copy more than the others: for AVX512-BF16, whose
-/// instruction rounds f32 to bf16. Its results are those of the other copies, because kernels run with
+/// The kernels of tensor/cpu/isa/bf16, which have one copy more than the others: for AVX512-BF16 and its
+/// instruction that rounds f32 to bf16. The results are those of the other copies, because kernels run with
 /// denormals flushed.
 
 /// Declares the same functions in the namespaces of the instruction sets that have a copy of these kernels.

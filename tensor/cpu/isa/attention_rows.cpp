@@ -21,30 +21,6 @@ constexpr int64_t padded_length(int64_t n) {
   return (n + lanes<A> - 1) / lanes<A> * lanes<A>;
 }
 
-/// The larger of two numbers; where one is NaN, either of them.
-struct LargerNumber {
-  template <class V>
-  [[gnu::always_inline]] V operator()(const V& a, const V& b) const {
-    return b > a ? b : a;
-  }
-  template <class A, class Half>
-  [[gnu::always_inline]] Halves<A, Half> operator()(const Halves<A, Half>& a,
-                                                    const Halves<A, Half>& b) const {
-    return {(*this)(a.low, b.low), (*this)(a.high, b.high)};
-  }
-};
-struct SmallerNumber {
-  template <class V>
-  [[gnu::always_inline]] V operator()(const V& a, const V& b) const {
-    return b < a ? b : a;
-  }
-  template <class A, class Half>
-  [[gnu::always_inline]] Halves<A, Half> operator()(const Halves<A, Half>& a,
-                                                    const Halves<A, Half>& b) const {
-    return {(*this)(a.low, b.low), (*this)(a.high, b.high)};
-  }
-};
-
 /// Elements i .. i + left of s, and `identity` in the lanes after them.
 template <class A>
 [[gnu::always_inline]] inline Lanes<A> first_lanes(const A* s, int left, A identity) {
@@ -76,8 +52,8 @@ template <class A, class Combine>
 template <class A>
 [[gnu::always_inline]] inline A largest_product(const A* s, int64_t n, A scale) {
   constexpr A infinity = elementwise::Floating<A>::infinity;
-  const A largest = scale * (scale < 0 ? combined(s, n, infinity, SmallerNumber())
-                                       : combined(s, n, -infinity, LargerNumber()));
+  const A largest = scale * (scale < 0 ? combined(s, n, infinity, SmallerOrAny())
+                                       : combined(s, n, -infinity, LargerOrAny()));
   if (largest == -infinity)
     for (int64_t i = 0; i < n; ++i)
       if (s[i] != s[i]) return s[i];

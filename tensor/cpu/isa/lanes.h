@@ -178,6 +178,32 @@ struct Smaller {
   }
 };
 
+/// The larger value; where one is NaN, either of them.
+struct LargerOrAny {
+  template <class V>
+  [[gnu::always_inline]] V operator()(const V& a, const V& b) const {
+    return b > a ? b : a;
+  }
+  template <class A, class Half>
+  [[gnu::always_inline]] Halves<A, Half> operator()(const Halves<A, Half>& a,
+                                                    const Halves<A, Half>& b) const {
+    return {(*this)(a.low, b.low), (*this)(a.high, b.high)};
+  }
+};
+
+/// The smaller value; where one is NaN, either of them.
+struct SmallerOrAny {
+  template <class V>
+  [[gnu::always_inline]] V operator()(const V& a, const V& b) const {
+    return b < a ? b : a;
+  }
+  template <class A, class Half>
+  [[gnu::always_inline]] Halves<A, Half> operator()(const Halves<A, Half>& a,
+                                                    const Halves<A, Half>& b) const {
+    return {(*this)(a.low, b.low), (*this)(a.high, b.high)};
+  }
+};
+
 /// at(i), ..., at(i + lane_count - 1). `at` is scalar and has no branches, so that the loop becomes vector
 /// instructions.
 template <class A, class At>

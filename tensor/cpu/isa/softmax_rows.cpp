@@ -10,19 +10,7 @@
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
 
-/// The larger value. A NaN may be lost here, since exp of its row gives NaN again.
-struct LargerOrAny {
-  template <class V>
-  [[gnu::always_inline]] V operator()(const V& a, const V& b) const {
-    return b > a ? b : a;
-  }
-  template <class A, class Half>
-  [[gnu::always_inline]] Halves<A, Half> operator()(const Halves<A, Half>& a,
-                                                    const Halves<A, Half>& b) const {
-    return {(*this)(a.low, b.low), (*this)(a.high, b.high)};
-  }
-};
-
+/// A NaN may be lost here, since exp of its row gives NaN again.
 template <class A>
 [[gnu::always_inline]] inline A largest_of(const A* x, int64_t n) {
   return reduce_lanes<A>(n, -elementwise::Floating<A>::infinity, LargerOrAny(),

@@ -106,7 +106,7 @@ class Reducer {
   /// Sums of the columns of groups begin, ..., end - 1: those of one row together, so that memory is read in
   /// long runs. The order of the sums is that of `reduce_group`.
   void sum_groups(int64_t begin, int64_t end, Emit emit) const {
-    constexpr int64_t most = 16;  // groups whose sums stay in the first-level cache
+    constexpr int64_t most = 16;  // groups: their sums stay in the first-level cache
     A sums[most * column_group];
     Partial totals[most * column_group];
     for (int64_t g = begin; g < end;) {

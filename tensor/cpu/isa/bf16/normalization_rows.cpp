@@ -10,8 +10,8 @@
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
 
-/// Rows of forward, and of backward, whose accumulators fit the registers together. A row of a wide type has
-/// twice the work in memory, and more rows are more streams of it: one is faster where registers are long.
+/// Rows of forward, and of backward, that run together: their accumulators fit the registers. A row of a wide
+/// type takes twice the memory, and more rows are more streams: one is faster where registers are long.
 template <class T>
 constexpr int forward_rows = register_bytes == 64   ? (is_half<T> ? 4 : 1)
                              : register_bytes == 32 ? 2
