@@ -245,11 +245,13 @@ class HeadBackward {
     douts_.pack(head.dout.row(first), head.dout.stride, false, rows, e_.width);
     p_transposed_.pack(weights(), leading, rows, keys);
     ds_transposed_.pack(score_gradients(), leading, rows, keys);
+    const int64_t column_step = Products::column_step();
     for (int64_t t = 0; t < keys; t += tile_) {
       // Keys j + t and on are hidden from the queries before `begin`, and these from those after `end`: their
-      // weights are 0. bf16 pairs begin at even queries.
+      // weights are 0.
       const int64_t count = std::min(tile_, keys - t),
-                    begin = std::max<int64_t>(head.visible.first_query(j + t) - first, 0) / 2 * 2,
+                    begin = std::max<int64_t>(head.visible.first_query(j + t) - first, 0) / column_step *
+                            column_step,
                     end = std::min(rows, head.visible.end_query(j + t + count - 1) - first);
       if (begin >= end || head.visible.hides(j + t, j + t + count)) continue;
       Products::multiply_transposed(count, e_.width, end - begin, p_transposed_, t, begin, douts_, dv_.row(t),
@@ -263,8 +265,8 @@ class HeadBackward {
   void query_tile(const QueryHead& head, int64_t j, int64_t keys, int64_t first, int64_t r, int64_t rows) {
     const int64_t query = first + r,
                   end = std::clamp<int64_t>(head.visible.end(query + rows - 1) - j, 0, keys),
-                  begin =
-                      std::clamp<int64_t>(head.visible.begin(query) - j, 0, keys) / panel_width * panel_width;
+                  step = std::max(tile_, panel_width),
+                  begin = std::clamp<int64_t>(head.visible.begin(query) - j, 0, keys) / step * step;
     Element *const p = weights() + r * leading, *const ds = score_gradients() + r * leading;
     if (begin >= end) {
       for (int64_t t = 0; t < rows; ++t) {
@@ -273,7 +275,9 @@ class HeadBackward {
       }
       return;
     }
-    const int64_t columns = Products::score_columns(end - begin);
+    // All keys of a tile of keys, of which `query_range` multiplies the weights together.
+    const int64_t reach = std::min((end - begin + tile_ - 1) / tile_ * tile_, keys - begin);
+    const int64_t columns = Products::score_columns(reach);
     Sum *const s = s_.get() + r * leading, *const dp = dp_.get() + r * leading;
     Products::multiply(rows, columns, e_.width, head.q.row(query), head.q.stride, keys_transposed_, s + begin,
                        leading, false, {.column = begin});

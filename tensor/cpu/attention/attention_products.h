@@ -13,8 +13,9 @@
 /// The matrix products inside attention: one set for dtypes that are multiplied as they are, one for bf16.
 /// Each names `Element` (the type of operands), `Sum` (the accumulator), `Weight` (that of the weights after
 /// softmax), `Right` (a second operand, packed once and used by many rows) and `TransposedLeft` (a first
-/// operand that is stored transposed). `tile_rows` is the number of queries that are computed together, and
-/// `score_columns` the number of products of a row that are computed where n are needed.
+/// operand that is stored transposed, whose columns begin at a multiple of `column_step`). `tile_rows` is the
+/// number of queries that are computed together, and `score_columns` the number of products of a row that are
+/// computed where n are needed.
 namespace tessera::kernels::cpu {
 
 /// Queries that are computed together on vectors: the rows that a product keeps in registers.
@@ -68,6 +69,7 @@ struct WideProducts {
   }
 
   static int64_t tile_rows() { return vector_tile; }
+  static int64_t column_step() { return 1; }
   static int64_t score_columns(int64_t n) { return whole_vectors<A>(n); }
 
   /// b (k, n); `pack` copies it from a matrix whose rows (columns, when `transposed`) are `from_leading`
@@ -134,6 +136,7 @@ struct Bf16Products {
 
   static const AttentionRows<float, bfloat16>& rows() { return *TESSERA_PER_ISA(attention_rows_bf16)(); }
   static int64_t tile_rows() { return multiplies_pairs_on_tiles() ? attention_tile : vector_tile; }
+  static int64_t column_step() { return multiplies_pairs_on_tiles() ? 32 : 2; }
   static int64_t score_columns(int64_t n) { return whole_vectors<float>(n); }
 
   class Right {
@@ -153,34 +156,36 @@ struct Bf16Products {
     PairPanels panels_{};
   };
 
-  /// In panels of 16 rows, whose elements are stored in pairs along k; transposed for tiles.
+  /// In panels of 16 rows, whose elements are stored in pairs along k; in tiles for tiles.
   class TransposedLeft {
    public:
     TransposedLeft(int64_t longest_k, int64_t longest_m)
-        : memory_(std::max(PairPanels::size_for(longest_k, longest_m), row_for(longest_k) / 2 * longest_m)),
+        : memory_(std::max(PairPanels::size_for(longest_k, longest_m),
+                           TileRows::size_for(longest_k, longest_m) / 2)),
           on_tiles_(multiplies_pairs_on_tiles()) {}
     void pack(const bfloat16* from, int64_t leading, int64_t k, int64_t m) {
-      row_ = row_for(k);
-      panels_ = {memory_.get(), PairPanels::stride_for(k)};
+      k_ = k;
       if (on_tiles_)
-        pack_transposed(from, leading, k, m, rows(), row_);
+        pack_tiles(from, leading, k, m, reinterpret_cast<bfloat16*>(memory_.get()));
       else
-        pack_pairs(from, leading, false, k, m, panels_);
+        pack_pairs(from, leading, false, k, m, {memory_.get(), PairPanels::stride_for(k)});
     }
-    PairRows at(int64_t i, int64_t p) const {
-      if (on_tiles_) return {rows() + i * row_ + p, row_, 2};
-      const uint32_t* first =
-          panels_.data + i / panel_width * panels_.stride + p / 2 * panel_width + i % panel_width;
-      return {reinterpret_cast<const bfloat16*>(first), 2, 2 * panel_width};
+    /// c (m, n) += rows i .. i + m, from column p on, times b (k, n).
+    void multiply(int64_t m, int64_t n, int64_t k, int64_t i, int64_t p, const PairPanels& b,
+                  const PairTarget& target) const {
+      if (on_tiles_) {
+        TileRows rows = TileRows::packed(reinterpret_cast<const bfloat16*>(memory_.get()), k_);
+        rows.data = rows.at(i, p);
+        return multiply_tiles(m, n, k, rows, b, target);
+      }
+      const uint32_t* first = memory_.get() + i / panel_width * PairPanels::stride_for(k_) +
+                              p / 2 * panel_width + i % panel_width;
+      multiply_pairs(m, n, k, {reinterpret_cast<const bfloat16*>(first), 2, 2 * panel_width}, b, target);
     }
 
    private:
-    static int64_t row_for(int64_t k) { return (k + 31) / 32 * 32; }
-    bfloat16* rows() const { return reinterpret_cast<bfloat16*>(memory_.get()); }
-
     Scratch<uint32_t> memory_;
-    PairPanels panels_{};
-    int64_t row_ = 0;
+    int64_t k_ = 0;
     bool on_tiles_;
   };
 
@@ -192,7 +197,7 @@ struct Bf16Products {
   }
   static void multiply_transposed(int64_t m, int64_t n, int64_t k, const TransposedLeft& a, int64_t i,
                                   int64_t p, const Right& b, float* c, int64_t leading) {
-    multiply_pairs(m, n, k, a.at(i, p), b.from(p), {c, leading, true, true, nullptr});
+    a.multiply(m, n, k, i, p, b.from(p), {c, leading, true, true, nullptr});
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include "tensor/cpu/gemm/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/gemm/tiles/tile_product.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/scratch.h"
 
@@ -18,37 +19,48 @@ namespace {
 constexpr int64_t grain = 1 << 18;
 // The size of a packed block of b, which leaves space for a's rows in a second-level cache of 1 MiB.
 constexpr int64_t block_bytes = 400 << 10;
+// On tiles, which come with second-level caches of 2 MiB: beside it are a's rows and sums.
+constexpr int64_t tile_block_bytes = 768 << 10;
+// A block of c that is this large is not in a second-level cache any more when it is read.
+constexpr int64_t streamed_bytes = 4 << 20;
 // The longest range of k where c is f32 and holds the sums of several ranges: read in place, and packed. A
 // panel of a packed range takes 16 KiB of the first-level cache beside the rows of b that pass through it.
 constexpr int64_t max_k_range = 2048, max_packed_k_range = 512;
 constexpr int64_t tile_columns = 3 * panel_width;  // columns of one tile
 
-/// The number of columns, a multiple of `tile_columns`, whose packed panels fill `block_bytes`.
-int64_t block_columns(int64_t k) {
-  return std::max(block_bytes / (4 * PairPanels::stride_for(k) / panel_width) / tile_columns * tile_columns,
-                  tile_columns);
+/// The columns of b that are packed at a time, of `n`: whole tiles. On vectors their panels fill `block_bytes`;
+/// on tiles those of one range of k fill `tile_block_bytes` at most, in equal blocks.
+int64_t block_columns(int64_t k, int64_t n) {
+  if (!multiplies_pairs_on_tiles()) {
+    const int64_t column_bytes = 4 * PairPanels::stride_for(k) / panel_width;
+    return std::min(std::max(block_bytes / column_bytes / tile_columns * tile_columns, tile_columns), n);
+  }
+  const int64_t most = tile_block_bytes / (2 * std::min(k, tile_k_range)), blocks = (n + most - 1) / most;
+  return std::min(((n + blocks - 1) / blocks + 31) / 32 * 32, n);
 }
 
-/// A first operand (m, k), as `multiply_pairs` reads it: rows in place, or, where it is stored transposed,
-/// packed: in panels of 16 rows for vectors, and for tiles, which read pairs side by side, in rows.
+/// A first operand (m, k) that is stored transposed, packed: in panels of 16 rows for vectors, in tiles for
+/// tiles.
 class PackedRows {
  public:
-  /// Of operands of at most (m, k), in memory of `size_for`.
+  /// Pairs of operands of at most (m, k).
   static int64_t size_for(int64_t k, int64_t m) {
-    return multiplies_pairs_on_tiles() ? m * row_for(k) / 2 : PairPanels::size_for(k, m);
+    return multiplies_pairs_on_tiles() ? TileRows::size_for(k, m) / 2 : PairPanels::size_for(k, m);
   }
   PackedRows(uint32_t* memory, int64_t k) : memory_(memory), k_(k) {}
 
   /// Packs the transpose of a matrix (k, m), with rows `leading` apart.
   void pack(const bfloat16* from, int64_t leading, int64_t m) const {
     if (multiplies_pairs_on_tiles())
-      pack_transposed(from, leading, k_, m, row(0), row_for(k_));
+      pack_tiles(from, leading, k_, m, reinterpret_cast<bfloat16*>(memory_));
     else
       pack_pairs(from, leading, false, k_, m, {memory_, PairPanels::stride_for(k_)});
   }
   /// c (m, n) += these rows times `b`.
   void multiply(int64_t m, int64_t n, const PairPanels& b, PairTarget target) const {
-    if (multiplies_pairs_on_tiles()) return multiply_pairs(m, n, k_, {row(0), row_for(k_), 2}, b, target);
+    if (multiplies_pairs_on_tiles())
+      return multiply_tiles(m, n, k_, TileRows::packed(reinterpret_cast<const bfloat16*>(memory_), k_), b,
+                            target);
     const int64_t step = panel_width * target.leading * (target.is_f32 ? 4 : 2);  // bytes
     for (int64_t i = 0; i < m; i += panel_width, target.c = static_cast<char*>(target.c) + step) {
       const auto* panel =
@@ -58,20 +70,20 @@ class PackedRows {
   }
 
  private:
-  static int64_t row_for(int64_t k) { return (k + 31) / 32 * 32; }
-  bfloat16* row(int64_t i) const { return reinterpret_cast<bfloat16*>(memory_) + i * row_for(k_); }
-
   uint32_t* memory_;
   int64_t k_;
 };
 
 template <class C>
 PairTarget target_of(const Gemm<bfloat16, C>& gemm, const float* bias, int64_t column) {
+  constexpr bool is_f32 = std::is_same_v<C, float>;
+  const bool on_lines = reinterpret_cast<uintptr_t>(gemm.c) % 64 == 0 && gemm.ldc % 32 == 0;
   return {.c = gemm.c + column,
           .leading = gemm.ldc,
-          .is_f32 = std::is_same_v<C, float>,
+          .is_f32 = is_f32,
           .accumulate = gemm.accumulate,
-          .bias = bias ? bias + column : nullptr};
+          .bias = bias ? bias + column : nullptr,
+          .streams = !is_f32 && !gemm.accumulate && on_lines && 2 * gemm.m * gemm.n >= streamed_bytes};
 }
 
 /// Part `p` .. `p` + `depth` of the sums over k.
@@ -89,13 +101,14 @@ Gemm<bfloat16, C> range_of(const Gemm<bfloat16, C>& gemm, int64_t p, int64_t dep
 template <class C>
 int64_t longest_range(const Gemm<bfloat16, C>& gemm) {
   if (!std::is_same_v<C, float>) return gemm.k;
-  return std::min(gemm.k, gemm.a_transposed ? max_packed_k_range : max_k_range);
+  const int64_t packed = multiplies_pairs_on_tiles() ? tile_k_range : max_packed_k_range;
+  return std::min(gemm.k, gemm.a_transposed ? packed : max_k_range);
 }
 
 /// The product over one range of k in the calling thread.
 template <class C>
 void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias) {
-  const int64_t width = std::min(block_columns(gemm.k), gemm.n);
+  const int64_t width = block_columns(gemm.k, gemm.n);
   const Scratch<uint32_t> packed_b(PairPanels::size_for(gemm.k, width));
   const Scratch<uint32_t> packed_a(gemm.a_transposed ? PackedRows::size_for(gemm.k, gemm.m) : 0);
   const PackedRows rows(packed_a.get(), gemm.k);
@@ -115,6 +128,8 @@ void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias) {
 /// Each thread packs its columns of b, and its rows of a where a is stored transposed.
 template <class C>
 ThreadCut choose_cut(const Gemm<bfloat16, C>& gemm, int64_t parts) {
+  if (multiplies_pairs_on_tiles())
+    return fastest_cut(gemm.m, gemm.n, parts, {32, 32, gemm.a_transposed ? 128 : 16, 128});
   return fastest_cut(gemm.m, gemm.n, parts, {tile_rows, panel_width, gemm.a_transposed ? 32 : 8, 32});
 }
 

@@ -29,18 +29,42 @@ void pack_pairs_plainly(const bfloat16* from, int64_t leading, bool transposed, 
       to.data[j / panel_width * to.stride + p * panel_width + j % panel_width] = pair;
     }
 }
-void pack_transposed_plainly(const bfloat16* from, int64_t leading, int64_t k, int64_t m, bfloat16* to,
-                             int64_t to_leading) {
-  for (int64_t i = 0; i < m; ++i)
-    for (int64_t p = 0; p < to_leading; ++p)
-      to[i * to_leading + p].bits = p < k ? from[p * leading + i].bits : uint16_t{0};
+void pack_tiles_plainly(const bfloat16* from, int64_t leading, int64_t k, int64_t m, bfloat16* to) {
+  const int64_t row = TileRows::row_for(k);
+  for (int64_t i = 0; i < (m + 15) / 16 * 16; ++i)
+    for (int64_t p = 0; p < row; ++p)
+      to[i / 16 * 16 * row + p / 32 * 512 + i % 16 * 32 + p % 32].bits =
+          i < m && p < k ? from[p * leading + i].bits : uint16_t{0};
 }
 /// @}
 
 }  // namespace
 
+void store_sums_plainly(const PairSums& block, int64_t begin, int64_t end) {
+  const PairTarget& target = block.target;
+  for (int64_t r = begin; r < end; ++r)
+    for (int64_t x = 0; x < block.columns; ++x) {
+      const int64_t at = (block.row + r) * target.leading + block.column + x;
+      float sum = block.sums[r * block.leading + x];
+      if (target.bias) sum += target.bias[block.column + x];
+      if (target.is_f32) {
+        float& c = static_cast<float*>(target.c)[at];
+        c = target.accumulate ? c + sum : sum;
+      } else {
+        bfloat16& c = static_cast<bfloat16*>(target.c)[at];
+        c = bfloat16(target.accumulate ? sum + static_cast<float>(c) : sum);
+      }
+    }
+}
+
 bool multiplies_pairs_on_tiles() {
   return uses_tile_model() || multiplies_bf16_tiles();
+}
+
+void multiply_tiles(int64_t m, int64_t n, int64_t k, const TileRows& a, const PairPanels& b,
+                    const PairTarget& target) {
+  if (uses_tile_model()) return multiply_on_model(m, n, k, a, b, target);
+  multiply_on_registers(m, n, k, a, b, target);
 }
 
 }  // namespace tessera::kernels::cpu
@@ -254,7 +278,45 @@ TESSERA_BF16 void pack_columns(const uint16_t* from, int64_t leading, int64_t k,
   }
 }
 
+/// Rows of c in bf16 whose columns are a multiple of 32: two vectors of sums give one of c.
+template <bool with_bias, bool streams>
+TESSERA_BF16_INLINE void store_whole_rows(const PairSums& block, int64_t begin, int64_t end) {
+  const PairTarget& target = block.target;
+  uint16_t* c = static_cast<uint16_t*>(target.c) + (block.row + begin) * target.leading + block.column;
+  const float* const bias = target.bias + (with_bias ? block.column : 0);
+  for (int64_t r = begin; r < end; ++r, c += target.leading) {
+    const float* const sums = block.sums + r * block.leading;
+    for (int64_t x = 0; x < block.columns; x += 2 * panel_width) {
+      __m512 low = _mm512_loadu_ps(sums + x), high = _mm512_loadu_ps(sums + x + panel_width);
+      if (with_bias) {
+        low = _mm512_add_ps(low, _mm512_loadu_ps(bias + x));
+        high = _mm512_add_ps(high, _mm512_loadu_ps(bias + x + panel_width));
+      }
+      const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(high, low);
+      if (streams)
+        _mm512_stream_si512(reinterpret_cast<__m512i*>(c + x), both);
+      else
+        _mm512_storeu_si512(c + x, both);
+    }
+  }
+}
+
 }  // namespace
+
+TESSERA_BF16 void store_sums(const PairSums& block, int64_t begin, int64_t end) {
+  const PairTarget& target = block.target;
+  if (!target.is_f32 && !target.accumulate && block.columns % (2 * panel_width) == 0) {
+    if (target.streams)
+      return target.bias ? store_whole_rows<true, true>(block, begin, end)
+                         : store_whole_rows<false, true>(block, begin, end);
+    return target.bias ? store_whole_rows<true, false>(block, begin, end)
+                       : store_whole_rows<false, false>(block, begin, end);
+  }
+  for (int64_t r = begin; r < end; ++r)
+    for (int64_t x = 0; x < block.columns; x += panel_width)
+      store(target, block.row + r, block.column + x, block.columns - x,
+            _mm512_loadu_ps(block.sums + r * block.leading + x));
+}
 
 bool multiplies_bf16_pairs() {
   return current_isa() >= Isa::avx512_bf16 || uses_tile_model();
@@ -262,32 +324,50 @@ bool multiplies_bf16_pairs() {
 
 namespace {
 
-/// 16 columns of up to 32 rows at a time: their pairs are interleaved, and the pairs transposed.
-TESSERA_BF16 void transpose_pairs(const uint16_t* from, int64_t leading, int64_t k, int64_t m, uint16_t* to,
-                                  int64_t to_leading) {
-  for (int64_t i = 0; i < m; i += panel_width) {
-    const int64_t columns = m - i < panel_width ? m - i : panel_width;
-    for (int64_t p = 0; p < to_leading; p += 32) {
-      __m512i block[16];
-      for (int r = 0; r < 16; ++r) {
-        const int64_t row = p + 2 * r;
-        block[r] = row < k ? interleaved(from + row * leading + i, leading, row + 1 < k, lanes(m - i))
-                           : _mm512_setzero_si512();
-      }
-      transpose(block);
-      for (int c = 0; c < 16; ++c)
-        if (c < columns) _mm512_storeu_si512(to + (i + c) * to_leading + p, block[c]);
-    }
+/// Two tiles of 32 rows and 32 columns: pairs of rows are interleaved, and the pairs transposed.
+TESSERA_BF16_INLINE void pack_two_tiles(const uint16_t* from, int64_t leading, uint16_t* left,
+                                        uint16_t* right) {
+  const __m512i first = places_from(0), second = places_from(16);
+  __m512i low[16], high[16];
+  for (int r = 0; r < 16; ++r) {
+    const __m512i even = _mm512_loadu_si512(from + 2 * r * leading),
+                  odd = _mm512_loadu_si512(from + (2 * r + 1) * leading);
+    low[r] = _mm512_permutex2var_epi16(even, first, odd);
+    high[r] = _mm512_permutex2var_epi16(even, second, odd);
+  }
+  transpose(low);
+  for (int c = 0; c < 16; ++c) _mm512_storeu_si512(left + c * 32, low[c]);
+  transpose(high);
+  for (int c = 0; c < 16; ++c) _mm512_storeu_si512(right + c * 32, high[c]);
+}
+
+/// A tile of up to 32 rows and 16 columns, padded with 0.
+TESSERA_BF16_INLINE void pack_edge_tile(const uint16_t* from, int64_t leading, int64_t rows, int64_t columns,
+                                        uint16_t* to) {
+  __m512i block[16];
+  for (int64_t r = 0; r < 16; ++r)
+    block[r] = 2 * r < rows ? interleaved(from + 2 * r * leading, leading, 2 * r + 1 < rows, lanes(columns))
+                            : _mm512_setzero_si512();
+  transpose(block);
+  for (int c = 0; c < 16; ++c) _mm512_storeu_si512(to + c * 32, block[c]);
+}
+
+/// 32 rows at a time, along all columns, as they lie in memory.
+TESSERA_BF16 void pack_tile_rows(const uint16_t* from, int64_t leading, int64_t k, int64_t m, uint16_t* to) {
+  const int64_t panel = 16 * TileRows::row_for(k);
+  for (int64_t p = 0; p < k; p += 32, from += 32 * leading, to += 512) {
+    int64_t i = 0;
+    for (; k - p >= 32 && m - i >= 32; i += 32)
+      pack_two_tiles(from + i, leading, to + i / 16 * panel, to + (i / 16 + 1) * panel);
+    for (; i < m; i += 16) pack_edge_tile(from + i, leading, k - p, m - i, to + i / 16 * panel);
   }
 }
 
 }  // namespace
 
-void pack_transposed(const bfloat16* from, int64_t leading, int64_t k, int64_t m, bfloat16* to,
-                     int64_t to_leading) {
-  if (uses_tile_model()) return pack_transposed_plainly(from, leading, k, m, to, to_leading);
-  transpose_pairs(reinterpret_cast<const uint16_t*>(from), leading, k, m, reinterpret_cast<uint16_t*>(to),
-                  to_leading);
+void pack_tiles(const bfloat16* from, int64_t leading, int64_t k, int64_t m, bfloat16* to) {
+  if (uses_tile_model()) return pack_tiles_plainly(from, leading, k, m, to);
+  pack_tile_rows(reinterpret_cast<const uint16_t*>(from), leading, k, m, reinterpret_cast<uint16_t*>(to));
 }
 
 void pack_pairs(const bfloat16* from, int64_t leading, bool transposed, int64_t k, int64_t n,
@@ -300,8 +380,8 @@ void pack_pairs(const bfloat16* from, int64_t leading, bool transposed, int64_t 
 void multiply_pairs(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
                     const PairTarget& target) {
   require<Error>(a.pair == 2 || !uses_tile_model(), "multiply_pairs: the model of tiles has no panels");
-  if (uses_tile_model()) return multiply_pairs_on_model(m, n, k, a, b, target);
-  if (a.pair == 2 && multiplies_bf16_tiles()) return multiply_pairs_on_tiles(m, n, k, a, b, target);
+  if (a.pair == 2 && multiplies_pairs_on_tiles())
+    return multiply_tiles(m, n, k, TileRows::in_place(a.data, a.row), b, target);
   const int64_t panels = PairPanels::count_for(n);
   for (int64_t i = 0; i < m; i += tile_rows) {
     const int64_t rows = m - i < tile_rows ? m - i : tile_rows;
@@ -328,13 +408,15 @@ void pack_pairs(const bfloat16* from, int64_t leading, bool transposed, int64_t 
                 const PairPanels& to) {
   pack_pairs_plainly(from, leading, transposed, k, n, to);
 }
-void pack_transposed(const bfloat16* from, int64_t leading, int64_t k, int64_t m, bfloat16* to,
-                     int64_t to_leading) {
-  pack_transposed_plainly(from, leading, k, m, to, to_leading);
+void pack_tiles(const bfloat16* from, int64_t leading, int64_t k, int64_t m, bfloat16* to) {
+  pack_tiles_plainly(from, leading, k, m, to);
+}
+void store_sums(const PairSums& block, int64_t begin, int64_t end) {
+  store_sums_plainly(block, begin, end);
 }
 void multiply_pairs(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
                     const PairTarget& target) {
-  multiply_pairs_on_model(m, n, k, a, b, target);
+  multiply_on_model(m, n, k, TileRows::in_place(a.data, a.row), b, target);
 }
 
 }  // namespace tessera::kernels::cpu

@@ -36,10 +36,27 @@ struct PairPanels {
 void pack_pairs(const bfloat16* from, int64_t leading, bool transposed, int64_t k, int64_t n,
                 const PairPanels& to);
 
-/// Copies a matrix (k, m), whose rows are `leading` elements apart, to its transpose (m, k) in rows
-/// `to_leading` apart (a multiple of 32, at least k). Elements after k are 0.
-void pack_transposed(const bfloat16* from, int64_t leading, int64_t k, int64_t m, bfloat16* to,
-                     int64_t to_leading);
+/// A first operand (m, k) as tiles read it: element (i, p) is at data + i / 16 * panel + i % 16 * row + p / 32 *
+/// step + p % 32. A matrix in place has row = its leading dimension, panel = 16 row and step = 32.
+struct TileRows {
+  const bfloat16* data;
+  int64_t row, panel, step;
+
+  static TileRows in_place(const bfloat16* data, int64_t row) { return {data, row, 16 * row, 32}; }
+  /// Whole tiles of 16 rows by 32 elements one after another along k, as `pack_tiles` writes them.
+  static TileRows packed(const bfloat16* data, int64_t k) { return {data, 32, 16 * row_for(k), 512}; }
+  /// k, rounded up to whole tiles.
+  static int64_t row_for(int64_t k) { return (k + 31) / 32 * 32; }
+  /// Elements that a packed (m, k) operand occupies.
+  static int64_t size_for(int64_t k, int64_t m) { return (m + 15) / 16 * 16 * row_for(k); }
+
+  /// Row i, a multiple of 16, from p on, a multiple of 32.
+  const bfloat16* at(int64_t i, int64_t p) const { return data + i / 16 * panel + p / 32 * step; }
+};
+
+/// Packs the transpose (m, k) of a matrix (k, m), whose rows are `leading` elements apart, as
+/// `TileRows::packed`. Elements after k and rows after m are 0.
+void pack_tiles(const bfloat16* from, int64_t leading, int64_t k, int64_t m, bfloat16* to);
 
 /// The first operand: pair p of row i is at data + i * row + p * pair (in elements). Contiguous rows have
 /// pair = 2; a panel of `pack_pairs` has row = 2 and pair = 32.
@@ -49,17 +66,38 @@ struct PairRows {
 };
 
 /// The destination of the sums: f32 or bf16, rounded once, after `bias` (null: none) and, with `accumulate`,
-/// the value in c have been added in f32.
+/// the value in c have been added in f32. `streams`: the product on tiles writes whole lines of c past the
+/// caches, which then do not read them first; for a c in bf16 that is too large for them, not accumulated, and
+/// whose rows begin on 64 bytes.
 struct PairTarget {
   void* c;
   int64_t leading;
   bool is_f32, accumulate;
   const float* bias;
+  bool streams = false;
 };
+
+/// A block of sums (rows, columns) that are multiplied and not yet stored; its place in c begins at (row,
+/// column). The rows of sums are `leading` apart, on 64 bytes, with space for whole vectors.
+struct PairSums {
+  const float* sums;
+  int64_t leading;
+  PairTarget target;
+  int64_t row, column, columns;
+};
+
+/// Stores rows `begin` to `end` of a block; and without vectors, for the model of the tiles.
+/// @{
+void store_sums(const PairSums& block, int64_t begin, int64_t end);
+void store_sums_plainly(const PairSums& block, int64_t begin, int64_t end);
+/// @}
 
 /// c (m, n) = a (m, k) b (k, n), on tiles where there are some. Every element is summed over k in one order,
 /// whatever m, n and its position.
 void multiply_pairs(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
+                    const PairTarget& target);
+/// The same on tiles, where `multiplies_pairs_on_tiles()`.
+void multiply_tiles(int64_t m, int64_t n, int64_t k, const TileRows& a, const PairPanels& b,
                     const PairTarget& target);
 
 }  // namespace tessera::kernels::cpu

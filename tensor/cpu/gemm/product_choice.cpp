@@ -21,6 +21,7 @@ constexpr Measured table[] = {
     {Processor::other, Isa::baseline, library, library}, {Processor::other, Isa::avx2, packed, library},
     {Processor::other, Isa::avx512, packed, library},    {Processor::zen3, Isa::avx2, packed, packed},
     {Processor::zen5, Isa::avx2, packed, packed},        {Processor::zen5, Isa::avx512, packed, library},
+    {Processor::sapphire_rapids, Isa::avx512, library, library},
 };
 
 F32Product faster_f32_product(Processor processor, Isa isa, bool a_transposed) {
@@ -72,8 +73,8 @@ F32Product f32_product(F32Class product) {
 
 Bf16Product choose_bf16_product(MatmulBackend backend, Isa isa, Isa onednn) {
   if (backend == MatmulBackend::eigen) return Bf16Product::through_f32;
-  const Isa least = backend == MatmulBackend::onednn ? Isa::avx512_bf16 : Isa::amx;
-  if (backend != MatmulBackend::packed && std::min(isa, onednn) >= least) return Bf16Product::onednn;
+  if (backend == MatmulBackend::onednn && std::min(isa, onednn) >= Isa::avx512_bf16)
+    return Bf16Product::onednn;
   return isa >= Isa::avx512_bf16 ? Bf16Product::pairs : Bf16Product::through_f32;
 }
 

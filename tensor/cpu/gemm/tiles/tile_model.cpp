@@ -22,10 +22,10 @@ bool uses_tile_model() {
   return is_used.load(std::memory_order_relaxed);
 }
 
-void multiply_pairs_on_model(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
+void multiply_on_model(int64_t m, int64_t n, int64_t k, const TileRows& a, const PairPanels& b,
                              const PairTarget& target) {
   TileModel tiles;
-  TileProduct<TileModel>(tiles, a.data, a.row, b, target, n, k).run(m);
+  TileProduct<TileModel>(tiles, a, b, target, n, k).run(m);
 }
 
 }  // namespace tessera::kernels::cpu

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "tensor/cpu/gemm/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/tiles/tile_shapes.h"
 #include "tensor/error.h"
 
@@ -67,6 +68,9 @@ class TileModel {
         sum = flushed(flushed(sum) + flushed(even + odd));
         std::memcpy(&data_[c][i][4 * j], &sum, 4);
       }
+  }
+  static void store_sums(const PairSums& block, int64_t begin, int64_t end) {
+    store_sums_plainly(block, begin, end);
   }
 
  private:

@@ -1,13 +1,14 @@
 #pragma once  // internal
 
+#include <algorithm>
 #include <cstdint>
 
 #include "tensor/cpu/gemm/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/tiles/tile_shapes.h"
-#include "tensor/cpu/loops/convert.h"
+#include "tensor/cpu/loops/scratch.h"
 
 /// c (m, n) = a (m, k) b (k, n) in bf16 on tiles of 16 x 32 elements. `Tiles` executes the instructions: the
-/// processor (tile_product.cpp), or a model of them in C++ (tile_model.h), so that this code runs anywhere.
+/// processor (tile_registers.cpp), or a model of them in C++ (tile_model.h), so that this code runs anywhere.
 ///
 /// A tile of a is 16 rows of 32 elements, in place. A tile of b is 16 pairs of rows by 16 columns: what a
 /// panel of `pack_pairs` holds. A block of c has four tiles of sums: two by two, so that each tile loaded is
@@ -17,83 +18,178 @@
 ///                   A   0 1      loads 4, multiplies 4        A   0 1 2 3    loads 5, multiplies 4
 ///                   A   2 3
 ///
+/// The sums of a finished block wait in memory, and are added to the bias and to c, rounded and stored a few
+/// rows at a time between the instructions of the next block: these leave the vector units idle.
+///
+/// Where k is long, rows are multiplied over one range of it after another, so that b's panels of a range stay
+/// in the second-level cache; the sums wait in memory and are loaded again, which changes no bit.
+///
 /// An element is summed from 0 over k in steps of 32, in the order of the instruction within a step; then the
 /// bias, and what c holds, are added. This depends neither on m, n nor on its position.
 namespace tessera::kernels::cpu {
 
 inline constexpr int64_t tile_k = 32;
+/// The longest range of k, and the rows that are multiplied over all ranges before the next rows.
+inline constexpr int64_t tile_k_range = 1024, tile_range_rows = 512;
 
 template <class Tiles>
 class TileProduct {
  public:
-  TileProduct(Tiles& tiles, const bfloat16* a, int64_t lda, const PairPanels& b, const PairTarget& target,
-              int64_t n, int64_t k)
-      : tiles_(tiles), a_(a), lda_(lda), b_(b), target_(target), n_(n), k_(k) {}
+  TileProduct(Tiles& tiles, const TileRows& a, const PairPanels& b, const PairTarget& target, int64_t n,
+              int64_t k)
+      : tiles_(tiles), a_(a), b_(b), target_(target), n_(n), k_(k) {}
 
   void run(int64_t m) {
-    int64_t i = 0;
-    for (; m - i > 16; i += 32) row_of_blocks<2>(i, m - i < 32 ? m - i : 32);
-    if (m > i) row_of_blocks<1>(i, m - i);
+    const int64_t ranges = (k_ + tile_k_range - 1) / tile_k_range;
+    if (ranges == 1) {
+      rows(0, m, {.first = 0, .end = k_, .is_first = true, .is_last = true});
+      return finish_block();
+    }
+    const int64_t step = ((k_ + ranges - 1) / ranges + tile_k - 1) / tile_k * tile_k;
+    kept_leading_ = (n_ + 15) / 16 * 16 + 16;
+    const Scratch<float> kept(std::min(m, tile_range_rows) * kept_leading_);
+    kept_ = kept.get();
+    for (first_kept_ = 0; first_kept_ < m; first_kept_ += tile_range_rows)
+      for (int64_t p = 0; p < k_; p += step)
+        rows(first_kept_, std::min(m, first_kept_ + tile_range_rows),
+             {.first = p, .end = std::min(p + step, k_), .is_first = p == 0, .is_last = p + step >= k_});
+    finish_block();
   }
 
  private:
   static constexpr int first_a = 4, first_b = 6;  // tiles 0 to 3 are sums
+  static constexpr int64_t block_values = 32 * 32;
 
+  /// A part of k; all but the last are a multiple of `tile_k`.
+  struct Range {
+    int64_t first, end;
+    bool is_first, is_last;
+  };
+  /// A block of c from (i, j) on.
+  struct Block {
+    int64_t i, rows, j, columns;
+  };
+  /// Where the sums of a block are kept.
+  struct Place {
+    float* sums;
+    int64_t leading;
+  };
+
+  void rows(int64_t begin, int64_t end, const Range& range) {
+    int64_t i = begin;
+    for (; end - i > 16; i += 32) row_of_blocks<2>(i, std::min<int64_t>(end - i, 32), range);
+    if (end > i) row_of_blocks<1>(i, end - i, range);
+  }
   template <int row_tiles>
-  void row_of_blocks(int64_t i, int64_t rows) {
-    constexpr int64_t width = row_tiles == 2 ? 32 : 64;
-    for (int64_t j = 0; j < n_; j += width) block<row_tiles>(i, rows, j, n_ - j < width ? n_ - j : width);
+  void row_of_blocks(int64_t i, int64_t rows, const Range& range) {
+    constexpr int64_t width = block_values / (16 * row_tiles);
+    for (int64_t j = 0; j < n_; j += width)
+      multiply_block<row_tiles>({i, rows, j, std::min(n_ - j, width)}, range);
   }
 
-  /// `rows` and `columns` of c from (i, j) on.
   template <int row_tiles>
-  void block(int64_t i, int64_t rows, int64_t j, int64_t columns) {
-    const int64_t whole = k_ / tile_k * tile_k, rest = k_ - whole;
+  void multiply_block(const Block& block, const Range& range) {
     const bool direct = target_.is_f32 && !target_.accumulate && target_.bias == nullptr;
-    float* const c = direct ? static_cast<float*>(target_.c) + i * target_.leading + j : sums_;
-    const int64_t leading = direct ? target_.leading : 64;
-    if (whole > 0) {
-      configure<row_tiles>(rows, columns, tile_k);
-      zero<row_tiles>(rows, columns);
-      for (int64_t p = 0; p < whole; p += tile_k)
-        multiply_step<row_tiles>(a_ + i * lda_ + p, lda_, rows, panel_at(j, p), columns);
-      store<row_tiles>(c, leading, rows, columns);
+    const Place place = place_of<row_tiles>(block, range.is_last, direct);
+    const int64_t steps = (range.end - range.first) / tile_k,
+                  rest = range.end - range.first - steps * tile_k;
+    if (steps > 0) {
+      configure<row_tiles>(block, tile_k);
+      range.is_first ? zero<row_tiles>(block) : load<row_tiles>(kept_place(block), block);
+      const bool prefetches = range.is_last && !direct && !target_.streams;
+      multiply_steps<row_tiles>(block, range.first, steps, prefetches);
+      store<row_tiles>(place, block);
     }
     if (rest > 0) {
-      configure<row_tiles>(rows, columns, rest);
-      if (whole > 0)
-        load<row_tiles>(c, leading, rows, columns);
+      finish_rows(waiting_rows_);
+      configure<row_tiles>(block, rest);
+      if (steps > 0)
+        load<row_tiles>(place, block);
       else
-        zero<row_tiles>(rows, columns);
-      const bfloat16* from = a_ + i * lda_ + whole;
-      int64_t row = lda_;
-      if (rest % 2 == 1) {  // the last element has no partner: a's next one may not exist
-        for (int64_t r = 0; r < rows; ++r)
-          for (int64_t p = 0; p < tile_k; ++p)
-            padded_[r * tile_k + p] = p < rest ? from[r * row + p] : bfloat16{};
-        from = padded_;
-        row = tile_k;
-      }
-      multiply_step<row_tiles>(from, row, rows, panel_at(j, whole), columns);
-      store<row_tiles>(c, leading, rows, columns);
+        range.is_first ? zero<row_tiles>(block) : load<row_tiles>(kept_place(block), block);
+      multiply_rest<row_tiles>(block, range.first + steps * tile_k, rest);
+      store<row_tiles>(place, block);
     }
-    if (!direct) add(i, rows, j, columns);
+    if (!range.is_last || direct) return;
+    waiting_ = {place.sums, place.leading, target_, block.i, block.j, block.columns};
+    waiting_rows_ = block.rows;
+    finished_rows_ = 0;
+    turn_ ^= 1;
   }
+
+  template <int row_tiles>
+  Place place_of(const Block& block, bool is_last, bool direct) {
+    if (!is_last) return kept_place(block);
+    if (!direct) return {sums_[turn_], block_values / (16 * row_tiles)};
+    return {static_cast<float*>(target_.c) + block.i * target_.leading + block.j, target_.leading};
+  }
+  Place kept_place(const Block& block) const {
+    return {kept_ + (block.i - first_kept_) * kept_leading_ + block.j, kept_leading_};
+  }
+
+  /// Whole steps of k, and between them the rows of the block before.
+  template <int row_tiles>
+  void multiply_steps(const Block& block, int64_t p, int64_t steps, bool prefetches) {
+    const bfloat16* a = a_.at(block.i, p);
+    const uint32_t* b = panel_at(block.j, p);
+    const int64_t at_once = (waiting_rows_ + steps - 1) / steps, fetched = (block.rows + steps - 1) / steps;
+    for (int64_t s = 0; s < steps; ++s, a += a_.step, b += tile_k / 2 * panel_width) {
+      multiply_step<row_tiles>(a, a_.row, a_.panel, block, b);
+      if (prefetches) prefetch(block, s * fetched, fetched);
+      finish_rows(at_once);
+    }
+    finish_rows(waiting_rows_);
+  }
+  template <int row_tiles>
+  void multiply_rest(const Block& block, int64_t p, int64_t rest) {
+    const bfloat16* from = a_.at(block.i, p);
+    int64_t row = a_.row, panel = a_.panel;
+    if (rest % 2 == 1) {  // the last element has no partner: a's next one may not exist
+      for (int64_t r = 0; r < block.rows; ++r)
+        for (int64_t x = 0; x < tile_k; ++x)
+          padded_[r * tile_k + x] = x < rest ? from[r / 16 * panel + r % 16 * row + x] : bfloat16{};
+      from = padded_;
+      row = tile_k;
+      panel = 16 * tile_k;
+    }
+    multiply_step<row_tiles>(from, row, panel, block, panel_at(block.j, p));
+  }
+
+  /// Asks for `count` rows of the block in c, from row `first` on.
+  void prefetch(const Block& block, int64_t first, int64_t count) const {
+    const int64_t size = target_.is_f32 ? 4 : 2;
+    for (int64_t r = first; r < std::min(first + count, block.rows); ++r) {
+      const char* const row =
+          static_cast<const char*>(target_.c) + ((block.i + r) * target_.leading + block.j) * size;
+      for (int64_t x = 0; x < block.columns * size; x += 64) __builtin_prefetch(row + x, 1, 3);
+    }
+  }
+
+  /// Stores up to `count` more rows of the block that waits.
+  void finish_rows(int64_t count) {
+    if (finished_rows_ == waiting_rows_) return;
+    const int64_t end = std::min(finished_rows_ + count, waiting_rows_);
+    Tiles::store_sums(waiting_, finished_rows_, end);
+    finished_rows_ = end;
+  }
+  void finish_block() { finish_rows(waiting_rows_); }
 
   const uint32_t* panel_at(int64_t column, int64_t p) const {
     return b_.data + column / panel_width * b_.stride + p / 2 * panel_width;
   }
 
   static int64_t part(int64_t extent, int64_t index) {
-    const int64_t left = extent - 16 * index;
-    return left < 0 ? 0 : left < 16 ? left : 16;
+    return std::clamp<int64_t>(extent - 16 * index, 0, 16);
   }
 
   /// Tiles that a block does not reach have a row of 4 bytes and are not used.
   template <int row_tiles>
-  void configure(int64_t rows, int64_t columns, int64_t depth) {
+  void configure(const Block& block, int64_t depth) {
+    const int64_t wanted = ((block.rows * 64 + block.columns - 1) * 64 + depth) * 2 + row_tiles - 1;
+    if (wanted == configured_) return;
+    configured_ = wanted;
     constexpr int column_tiles = 4 / row_tiles;
-    const int64_t pairs = (depth + 1) / 2;
+    const int64_t pairs = (depth + 1) / 2, rows = block.rows, columns = block.columns;
     TileShapes shapes;
     const auto at_least_one = [](int64_t x) { return x > 0 ? x : 1; };
     for (int r = 0; r < row_tiles; ++r)
@@ -107,13 +203,12 @@ class TileProduct {
       shapes.set(first_b, pairs, 64);
       shapes.set(first_b + 1, pairs, 4 * at_least_one(part(columns, last)));
     }
-    if (shapes == configured_) return;
-    configured_ = shapes;
     tiles_.configure(shapes);
   }
 
   template <int row_tiles>
-  void zero(int64_t rows, int64_t columns) {
+  void zero(const Block& block) {
+    const int64_t rows = block.rows, columns = block.columns;
     if constexpr (row_tiles == 2) {
       tiles_.template zero<0>();
       if (columns > 16) tiles_.template zero<1>();
@@ -127,7 +222,9 @@ class TileProduct {
     }
   }
   template <int row_tiles>
-  void load(const float* c, int64_t leading, int64_t rows, int64_t columns) {
+  void load(const Place& place, const Block& block) {
+    const float* const c = place.sums;
+    const int64_t leading = place.leading, rows = block.rows, columns = block.columns;
     if constexpr (row_tiles == 2) {
       tiles_.template load<0>(c, 4 * leading);
       if (columns > 16) tiles_.template load<1>(c + 16, 4 * leading);
@@ -141,7 +238,9 @@ class TileProduct {
     }
   }
   template <int row_tiles>
-  void store(float* c, int64_t leading, int64_t rows, int64_t columns) {
+  void store(const Place& place, const Block& block) {
+    float* const c = place.sums;
+    const int64_t leading = place.leading, rows = block.rows, columns = block.columns;
     if constexpr (row_tiles == 2) {
       tiles_.template store<0>(c, 4 * leading);
       if (columns > 16) tiles_.template store<1>(c + 16, 4 * leading);
@@ -157,8 +256,8 @@ class TileProduct {
 
   /// Adds the products of one step of k.
   template <int row_tiles>
-  void multiply_step(const bfloat16* a, int64_t lda, int64_t rows, const uint32_t* b, int64_t columns) {
-    const int64_t row = 2 * lda;
+  void multiply_step(const bfloat16* a, int64_t a_row, int64_t a_panel, const Block& block, const uint32_t* b) {
+    const int64_t row = 2 * a_row, rows = block.rows, columns = block.columns;
     tiles_.template load<first_a>(a, row);
     if constexpr (row_tiles == 2) {
       tiles_.template load<first_b>(b, 64);
@@ -168,7 +267,7 @@ class TileProduct {
         tiles_.template multiply<1, first_a, first_b + 1>();
       }
       if (rows <= 16) return;
-      tiles_.template load<first_a + 1>(a + 16 * lda, row);
+      tiles_.template load<first_a + 1>(a + a_panel, row);
       tiles_.template multiply<2, first_a + 1, first_b>();
       if (columns > 16) tiles_.template multiply<3, first_a + 1, first_b + 1>();
     } else {
@@ -190,40 +289,19 @@ class TileProduct {
     }
   }
 
-  /// Adds bias and what c holds to the sums, and stores them, rounded once where c is bf16.
-  void add(int64_t i, int64_t rows, int64_t j, int64_t columns) {
-    for (int64_t r = 0; r < rows; ++r) {
-      float* const sums = sums_ + r * 64;
-      if (target_.bias != nullptr)
-        for (int64_t x = 0; x < columns; ++x) sums[x] += target_.bias[j + x];
-      const int64_t at = (i + r) * target_.leading + j;
-      if (target_.is_f32) {
-        float* const c = static_cast<float*>(target_.c) + at;
-        for (int64_t x = 0; x < columns; ++x) c[x] = target_.accumulate ? c[x] + sums[x] : sums[x];
-      } else {
-        bfloat16* const c = static_cast<bfloat16*>(target_.c) + at;
-        if (target_.accumulate)
-          for (int64_t x = 0; x < columns; ++x) sums[x] += static_cast<float>(c[x]);
-        narrow_contiguous(sums, columns, c);
-      }
-    }
-  }
-
   Tiles& tiles_;
-  const bfloat16* a_;
-  int64_t lda_;
+  TileRows a_;
   PairPanels b_;
   PairTarget target_;
   int64_t n_, k_;
-  TileShapes configured_ = no_shapes();
-  alignas(64) float sums_[32 * 64];
+  int64_t configured_ = -1;  // what the tiles are configured for
+  float* kept_ = nullptr;    // sums over the ranges before, from row `first_kept_` on
+  int64_t kept_leading_ = 0, first_kept_ = 0;
+  PairSums waiting_{};  // the block that is multiplied and not stored
+  int64_t waiting_rows_ = 0, finished_rows_ = 0;
+  int turn_ = 0;
+  alignas(64) float sums_[2][block_values];
   bfloat16 padded_[32 * tile_k];
-
-  static TileShapes no_shapes() {
-    TileShapes shapes;
-    shapes.palette = 0;
-    return shapes;
-  }
 };
 
 }  // namespace tessera::kernels::cpu

@@ -38,6 +38,9 @@ class TileRegisters {
   void multiply() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(c), "i"(a), "i"(b));
   }
+  static void store_sums(const PairSums& block, int64_t begin, int64_t end) {
+    cpu::store_sums(block, begin, end);
+  }
 
  private:
   bool configured_ = false;
@@ -56,10 +59,11 @@ bool multiplies_bf16_tiles() {
   return granted;
 }
 
-void multiply_pairs_on_tiles(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
+void multiply_on_registers(int64_t m, int64_t n, int64_t k, const TileRows& a, const PairPanels& b,
                              const PairTarget& target) {
   TileRegisters tiles;
-  TileProduct<TileRegisters>(tiles, a.data, a.row, b, target, n, k).run(m);
+  TileProduct<TileRegisters>(tiles, a, b, target, n, k).run(m);
+  if (target.streams) asm volatile("sfence" ::: "memory");  // before another thread is let read c
 }
 
 }  // namespace tessera::kernels::cpu
@@ -71,7 +75,7 @@ namespace tessera::kernels::cpu {
 bool multiplies_bf16_tiles() {
   return false;
 }
-void multiply_pairs_on_tiles(int64_t, int64_t, int64_t, const PairRows&, const PairPanels&,
+void multiply_on_registers(int64_t, int64_t, int64_t, const TileRows&, const PairPanels&,
                              const PairTarget&) {}
 
 }  // namespace tessera::kernels::cpu

@@ -10,8 +10,8 @@ namespace tessera::kernels::cpu {
 /// process their registers (asked for once: arch_prctl, ARCH_REQ_XCOMP_PERM).
 bool multiplies_bf16_tiles();
 
-/// `multiply_pairs` on the processor's tiles, for an `a` whose pairs lie side by side (pair = 2).
-void multiply_pairs_on_tiles(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
+/// `multiply_tiles` on the processor's tiles.
+void multiply_on_registers(int64_t m, int64_t n, int64_t k, const TileRows& a, const PairPanels& b,
                              const PairTarget& target);
 
 /// While one lives, bf16 products run on a model of the tiles (tile_model.h), on any processor and far
@@ -25,7 +25,7 @@ class TileModelScope {
 };
 /// Whether there is such a scope.
 bool uses_tile_model();
-void multiply_pairs_on_model(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
+void multiply_on_model(int64_t m, int64_t n, int64_t k, const TileRows& a, const PairPanels& b,
                              const PairTarget& target);
 
 }  // namespace tessera::kernels::cpu

@@ -39,7 +39,7 @@ struct Case {
     pack_pairs(b.data(), n, false, k, n, packed());
   }
   PairPanels packed() { return {panels.data(), PairPanels::stride_for(k)}; }
-  PairRows rows() const { return {a.data(), k + gap, 2}; }
+  TileRows rows() const { return TileRows::in_place(a.data(), k + gap); }
   double exact(int64_t i, int64_t j) const {
     double sum = 0;
     for (int64_t p = 0; p < k; ++p)
@@ -63,7 +63,7 @@ constexpr int64_t edges[][3] = {{1, 1, 1},    {8, 64, 64},   {7, 16, 31},  {16, 
 /// c by the product on tiles, with a gap after each row.
 template <class C>
 std::vector<C> product(Case& x, bool accumulate, bool with_bias,
-                       decltype(&multiply_pairs_on_model) multiply) {
+                       decltype(&multiply_on_model) multiply) {
   std::vector<C> c(static_cast<size_t>(x.m * (x.n + Case::gap)), C(3.0f));
   multiply(
       x.m, x.n, x.k, x.rows(), x.packed(),
@@ -94,35 +94,49 @@ TEST_CASE("tiles: a product by its definition, at every edge") {
                       1e-5 * std::sqrt(static_cast<double>(k)) + rounding * std::abs(expected));
             }
         };
-        check(product<float>(x, accumulate, with_bias, &multiply_pairs_on_model), 1e-6);
-        check(product<bfloat16>(x, accumulate, with_bias, &multiply_pairs_on_model), 1.0 / 256);
+        check(product<float>(x, accumulate, with_bias, &multiply_on_model), 1e-6);
+        check(product<bfloat16>(x, accumulate, with_bias, &multiply_on_model), 1.0 / 256);
       }
 }
 
 TEST_CASE("tiles: an element's bits depend on neither its position nor the other rows and columns") {
   Case x(45, 100, 77);
-  const std::vector<float> all = product<float>(x, false, false, &multiply_pairs_on_model);
+  const std::vector<float> all = product<float>(x, false, false, &multiply_on_model);
   for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 1}, {5, 8}, {16, 29}, {44, 1}}) {
     std::vector<float> part(static_cast<size_t>(rows * 32));
     // Columns 48 to 80: from the fourth panel on.
     const PairPanels panels{x.panels.data() + 3 * PairPanels::stride_for(x.k), PairPanels::stride_for(x.k)};
-    multiply_pairs_on_model(rows, 32, x.k, {x.a.data() + first * (x.k + Case::gap), x.k + Case::gap, 2},
-                            panels, {part.data(), 32, true, false, nullptr});
+    multiply_on_model(rows, 32, x.k, TileRows::in_place(x.a.data() + first * (x.k + Case::gap), x.k + Case::gap), panels,
+                      {part.data(), 32, true, false, nullptr});
     for (int64_t i = 0; i < rows; ++i)
       CHECK(std::memcmp(part.data() + i * 32, all.data() + (first + i) * (x.n + Case::gap) + 48,
                         32 * sizeof(float)) == 0);
   }
 }
 
-TEST_CASE("tiles: transposed rows are padded with zeros") {
-  const TileModelScope model;
-  const std::vector<bfloat16> from = values(37 * 20);
-  std::vector<bfloat16> to(19 * 64, bfloat16(7.0f));
-  pack_transposed(from.data(), 20, 37, 19, to.data(), 64);
-  for (int64_t i = 0; i < 19; ++i)
-    for (int64_t p = 0; p < 64; ++p)
-      REQUIRE(to[static_cast<size_t>(i * 64 + p)].bits ==
-              (p < 37 ? from[static_cast<size_t>(p * 20 + i)].bits : 0));
+TEST_CASE("tiles: a transposed operand is packed in tiles that are padded with zeros") {
+  const auto check = [](int64_t k, int64_t m) {
+    INFO(k, " x ", m);
+    const int64_t leading = m + 3;
+    const std::vector<bfloat16> from = values(k * leading);
+    std::vector<bfloat16> to(static_cast<size_t>(TileRows::size_for(k, m)), bfloat16(7.0f));
+    pack_tiles(from.data(), leading, k, m, to.data());
+    const TileRows tiles = TileRows::packed(to.data(), k);
+    for (int64_t i = 0; i < (m + 15) / 16 * 16; ++i)
+      for (int64_t p = 0; p < TileRows::row_for(k); ++p) {
+        const bfloat16 got = tiles.at(i / 16 * 16, p / 32 * 32)[i % 16 * tiles.row + p % 32];
+        REQUIRE(got.bits == (i < m && p < k ? from[static_cast<size_t>(p * leading + i)].bits : 0));
+      }
+  };
+  const auto check_all = [&] {
+    for (const auto& [k, m] : {std::pair<int64_t, int64_t>{37, 19}, {1, 1}, {64, 64}, {96, 33}, {33, 48}})
+      check(k, m);
+  };
+  {
+    const TileModelScope model;
+    check_all();
+  }
+  if (multiplies_bf16_pairs()) check_all();
 }
 
 TEST_CASE("tiles: a first operand that is stored transposed, over several ranges of k") {
@@ -176,7 +190,7 @@ TEST_CASE("tiles: those of the processor give the bits of the model") {
     for (const bool accumulate : {false, true}) {
       Case x(m, n, k);
       INFO(m, " x ", n, " x ", k);
-      CHECK(product<float>(x, accumulate, true, &multiply_pairs_on_tiles) ==
-            product<float>(x, accumulate, true, &multiply_pairs_on_model));
+      CHECK(product<float>(x, accumulate, true, &multiply_on_registers) ==
+            product<float>(x, accumulate, true, &multiply_on_model));
     }
 }
