@@ -14,8 +14,8 @@ struct MaskRow {
   double scale;  // the factor of the kept weights
 };
 
-/// The most queries that are computed together: the rows of two tiles of AMX. Keys that are hidden from all of
-/// them are left out.
+/// The most queries that are computed together: the rows of two tiles of AMX. Keys that are hidden from all
+/// of them are left out.
 inline constexpr int64_t attention_tile = 32;
 
 /// One query's row of products with a range of keys.

@@ -28,8 +28,8 @@ constexpr int64_t streamed_bytes = 4 << 20;
 constexpr int64_t max_k_range = 2048, max_packed_k_range = 512;
 constexpr int64_t tile_columns = 3 * panel_width;  // columns of one tile
 
-/// The columns of b that are packed at a time, of `n`: whole tiles. On vectors their panels fill `block_bytes`;
-/// on tiles those of one range of k fill `tile_block_bytes` at most, in equal blocks.
+/// The columns of b that are packed at a time, of `n`: whole tiles. On vectors their panels fill
+/// `block_bytes`; on tiles those of one range of k fill `tile_block_bytes` at most, in equal blocks.
 int64_t block_columns(int64_t k, int64_t n) {
   if (!multiplies_pairs_on_tiles()) {
     const int64_t column_bytes = 4 * PairPanels::stride_for(k) / panel_width;

@@ -36,8 +36,8 @@ struct PairPanels {
 void pack_pairs(const bfloat16* from, int64_t leading, bool transposed, int64_t k, int64_t n,
                 const PairPanels& to);
 
-/// A first operand (m, k) as tiles read it: element (i, p) is at data + i / 16 * panel + i % 16 * row + p / 32 *
-/// step + p % 32. A matrix in place has row = its leading dimension, panel = 16 row and step = 32.
+/// A first operand (m, k) as tiles read it: element (i, p) is at data + i / 16 * panel + i % 16 * row + p /
+/// 32 * step + p % 32. A matrix in place has row = its leading dimension, panel = 16 row and step = 32.
 struct TileRows {
   const bfloat16* data;
   int64_t row, panel, step;
@@ -67,8 +67,8 @@ struct PairRows {
 
 /// The destination of the sums: f32 or bf16, rounded once, after `bias` (null: none) and, with `accumulate`,
 /// the value in c have been added in f32. `streams`: the product on tiles writes whole lines of c past the
-/// caches, which then do not read them first; for a c in bf16 that is too large for them, not accumulated, and
-/// whose rows begin on 64 bytes.
+/// caches, which then do not read them first; for a c in bf16 that is too large for them, not accumulated,
+/// and whose rows begin on 64 bytes.
 struct PairTarget {
   void* c;
   int64_t leading;

@@ -18,9 +18,12 @@ struct Measured {
 // Lines are printed by tools/bench/bench_product_choice. A processor without a line takes that of `other`.
 constexpr F32Product packed = F32Product::packed, library = F32Product::onednn;
 constexpr Measured table[] = {
-    {Processor::other, Isa::baseline, library, library}, {Processor::other, Isa::avx2, packed, library},
-    {Processor::other, Isa::avx512, packed, library},    {Processor::zen3, Isa::avx2, packed, packed},
-    {Processor::zen5, Isa::avx2, packed, packed},        {Processor::zen5, Isa::avx512, packed, library},
+    {Processor::other, Isa::baseline, library, library},
+    {Processor::other, Isa::avx2, packed, library},
+    {Processor::other, Isa::avx512, packed, library},
+    {Processor::zen3, Isa::avx2, packed, packed},
+    {Processor::zen5, Isa::avx2, packed, packed},
+    {Processor::zen5, Isa::avx512, packed, library},
     {Processor::sapphire_rapids, Isa::avx512, library, library},
 };
 

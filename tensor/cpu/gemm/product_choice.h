@@ -30,8 +30,8 @@ F32Product f32_product(F32Class product);
 
 /// How bf16 is multiplied: by oneDNN, by our kernels on vectors, or by f32 products after conversion.
 enum class Bf16Product : uint8_t { onednn, pairs, through_f32 };
-/// The choice when products may use `isa` and oneDNN uses `onednn` (`baseline` without oneDNN). Our own kernels
-/// are the faster ones on vectors and on tiles, so oneDNN's run on request only.
+/// The choice when products may use `isa` and oneDNN uses `onednn` (`baseline` without oneDNN). Our own
+/// kernels are the faster ones on vectors and on tiles, so oneDNN's run on request only.
 Bf16Product choose_bf16_product(MatmulBackend backend, Isa isa, Isa onednn);
 /// The choice for this process, with the current settings.
 Bf16Product bf16_product();

@@ -23,7 +23,7 @@ bool uses_tile_model() {
 }
 
 void multiply_on_model(int64_t m, int64_t n, int64_t k, const TileRows& a, const PairPanels& b,
-                             const PairTarget& target) {
+                       const PairTarget& target) {
   TileModel tiles;
   TileProduct<TileModel>(tiles, a, b, target, n, k).run(m);
 }

@@ -21,8 +21,8 @@
 /// The sums of a finished block wait in memory, and are added to the bias and to c, rounded and stored a few
 /// rows at a time between the instructions of the next block: these leave the vector units idle.
 ///
-/// Where k is long, rows are multiplied over one range of it after another, so that b's panels of a range stay
-/// in the second-level cache; the sums wait in memory and are loaded again, which changes no bit.
+/// Where k is long, rows are multiplied over one range of it after another, so that b's panels of a range
+/// stay in the second-level cache; the sums wait in memory and are loaded again, which changes no bit.
 ///
 /// An element is summed from 0 over k in steps of 32, in the order of the instruction within a step; then the
 /// bias, and what c holds, are added. This depends neither on m, n nor on its position.
@@ -91,8 +91,7 @@ class TileProduct {
   void multiply_block(const Block& block, const Range& range) {
     const bool direct = target_.is_f32 && !target_.accumulate && target_.bias == nullptr;
     const Place place = place_of<row_tiles>(block, range.is_last, direct);
-    const int64_t steps = (range.end - range.first) / tile_k,
-                  rest = range.end - range.first - steps * tile_k;
+    const int64_t steps = (range.end - range.first) / tile_k, rest = range.end - range.first - steps * tile_k;
     if (steps > 0) {
       configure<row_tiles>(block, tile_k);
       range.is_first ? zero<row_tiles>(block) : load<row_tiles>(kept_place(block), block);
@@ -256,7 +255,8 @@ class TileProduct {
 
   /// Adds the products of one step of k.
   template <int row_tiles>
-  void multiply_step(const bfloat16* a, int64_t a_row, int64_t a_panel, const Block& block, const uint32_t* b) {
+  void multiply_step(const bfloat16* a, int64_t a_row, int64_t a_panel, const Block& block,
+                     const uint32_t* b) {
     const int64_t row = 2 * a_row, rows = block.rows, columns = block.columns;
     tiles_.template load<first_a>(a, row);
     if constexpr (row_tiles == 2) {

@@ -60,7 +60,7 @@ bool multiplies_bf16_tiles() {
 }
 
 void multiply_on_registers(int64_t m, int64_t n, int64_t k, const TileRows& a, const PairPanels& b,
-                             const PairTarget& target) {
+                           const PairTarget& target) {
   TileRegisters tiles;
   TileProduct<TileRegisters>(tiles, a, b, target, n, k).run(m);
   if (target.streams) asm volatile("sfence" ::: "memory");  // before another thread is let read c
@@ -75,8 +75,8 @@ namespace tessera::kernels::cpu {
 bool multiplies_bf16_tiles() {
   return false;
 }
-void multiply_on_registers(int64_t, int64_t, int64_t, const TileRows&, const PairPanels&,
-                             const PairTarget&) {}
+void multiply_on_registers(int64_t, int64_t, int64_t, const TileRows&, const PairPanels&, const PairTarget&) {
+}
 
 }  // namespace tessera::kernels::cpu
 

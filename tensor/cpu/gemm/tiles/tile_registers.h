@@ -12,7 +12,7 @@ bool multiplies_bf16_tiles();
 
 /// `multiply_tiles` on the processor's tiles.
 void multiply_on_registers(int64_t m, int64_t n, int64_t k, const TileRows& a, const PairPanels& b,
-                             const PairTarget& target);
+                           const PairTarget& target);
 
 /// While one lives, bf16 products run on a model of the tiles (tile_model.h), on any processor and far
 /// slower: for tests. Not for several threads at once.
@@ -26,6 +26,6 @@ class TileModelScope {
 /// Whether there is such a scope.
 bool uses_tile_model();
 void multiply_on_model(int64_t m, int64_t n, int64_t k, const TileRows& a, const PairPanels& b,
-                             const PairTarget& target);
+                       const PairTarget& target);
 
 }  // namespace tessera::kernels::cpu

@@ -62,8 +62,7 @@ constexpr int64_t edges[][3] = {{1, 1, 1},    {8, 64, 64},   {7, 16, 31},  {16, 
 
 /// c by the product on tiles, with a gap after each row.
 template <class C>
-std::vector<C> product(Case& x, bool accumulate, bool with_bias,
-                       decltype(&multiply_on_model) multiply) {
+std::vector<C> product(Case& x, bool accumulate, bool with_bias, decltype(&multiply_on_model) multiply) {
   std::vector<C> c(static_cast<size_t>(x.m * (x.n + Case::gap)), C(3.0f));
   multiply(
       x.m, x.n, x.k, x.rows(), x.packed(),
@@ -106,7 +105,8 @@ TEST_CASE("tiles: an element's bits depend on neither its position nor the other
     std::vector<float> part(static_cast<size_t>(rows * 32));
     // Columns 48 to 80: from the fourth panel on.
     const PairPanels panels{x.panels.data() + 3 * PairPanels::stride_for(x.k), PairPanels::stride_for(x.k)};
-    multiply_on_model(rows, 32, x.k, TileRows::in_place(x.a.data() + first * (x.k + Case::gap), x.k + Case::gap), panels,
+    multiply_on_model(rows, 32, x.k,
+                      TileRows::in_place(x.a.data() + first * (x.k + Case::gap), x.k + Case::gap), panels,
                       {part.data(), 32, true, false, nullptr});
     for (int64_t i = 0; i < rows; ++i)
       CHECK(std::memcmp(part.data() + i * 32, all.data() + (first + i) * (x.n + Case::gap) + 48,
