@@ -12,7 +12,6 @@
 namespace tessera::kernels::cpu {
 
 inline constexpr int64_t key_block = 128;
-inline constexpr int64_t query_block = 64;
 
 /// The gradients of a call.
 struct AttentionGradients {
@@ -72,17 +71,18 @@ class HeadBackward {
         gradients_(gradients),
         e_(e),
         tile_(Products::tile_rows()),
+        query_block_(Products::query_block()),
         keys_transposed_(e.width, key_block),
         values_transposed_(e.width, key_block),
         keys_(key_block, e.width),
-        queries_(query_block, e.width),
-        douts_(query_block, e.width),
-        p_transposed_(query_block, key_block),
-        ds_transposed_(query_block, key_block),
-        s_(query_block * leading),
-        dp_(query_block * leading),
-        p_(in_place ? 0 : query_block * leading),
-        ds_(in_place ? 0 : query_block * leading),
+        queries_(query_block_, e.width),
+        douts_(query_block_, e.width),
+        p_transposed_(query_block_, key_block),
+        ds_transposed_(query_block_, key_block),
+        s_((in_place ? query_block_ : tile_) * leading),
+        dp_((in_place ? query_block_ : tile_) * leading),
+        p_(in_place ? 0 : query_block_ * leading),
+        ds_(in_place ? 0 : query_block_ * leading),
         factors_(call.dropout > 0 ? tile_ * leading : 0),
         dots_(e.group() * e.queries),
         dk_(key_block, e.width),
@@ -168,8 +168,8 @@ class HeadBackward {
       if (!packed) pack(b, key_head, j, count);
       packed = true;
       const int64_t end = head.visible.end_query(j + count - 1);
-      for (int64_t i = head.visible.first_query(j); i < end; i += query_block)
-        query_range(head, j, count, i, std::min(query_block, end - i), end);
+      for (int64_t i = head.visible.first_query(j); i < end; i += query_block_)
+        query_range(head, j, count, i, std::min(query_block_, end - i), end);
     }
     dk_.finish(Products::rows(), count);
     dv_.finish(Products::rows(), count);
@@ -190,7 +190,7 @@ class HeadBackward {
     next_values_ = {head_of<const Element>(call_.v, b, key_head), j, end, e_.width};
     if (in_place) prefetch_results(b, key_head, j);
     if (j > 0) return;
-    const int64_t h = key_head * e_.group(), queries = std::min(query_block, e_.queries);
+    const int64_t h = key_head * e_.group(), queries = std::min(query_block_, e_.queries);
     next_queries_ = {head_of<const Element>(call_.q, b, h), 0, queries, e_.width};
     next_douts_ = {head_of<const Element>(gradients_.dout, b, h), 0, queries, e_.width};
     next_outs_ = {head_of<const Element>(call_.out, b, h), 0, queries, e_.width};
@@ -224,7 +224,7 @@ class HeadBackward {
     head.dot(e_, first, first + rows);
     // Queries that have their dots have been read before.
     const int64_t next = std::max(first + rows, head.dotted),
-                  next_end = std::min(first + rows + query_block, end_query);
+                  next_end = std::min(first + rows + query_block_, end_query);
     RowPrefetch<Element> queries(head.q, next, next_end, e_.width),
         douts(head.dout, next, next_end, e_.width), outs(head.out, next, next_end, e_.width);
     for (int64_t r = 0; r < rows; r += tile_) {
@@ -278,7 +278,9 @@ class HeadBackward {
     // All keys of a tile of keys, of which `query_range` multiplies the weights together.
     const int64_t reach = std::min((end - begin + tile_ - 1) / tile_ * tile_, keys - begin);
     const int64_t columns = Products::score_columns(reach);
-    Sum *const s = s_.get() + r * leading, *const dp = dp_.get() + r * leading;
+    // Weights that are narrower than their products have rows of their own.
+    const int64_t at = in_place ? r * leading : 0;
+    Sum *const s = s_.get() + at, *const dp = dp_.get() + at;
     Products::multiply(rows, columns, e_.width, head.q.row(query), head.q.stride, keys_transposed_, s + begin,
                        leading, false, {.column = begin});
     Products::multiply(rows, columns, e_.width, head.dout.row(query), head.dout.stride, values_transposed_,
@@ -306,7 +308,7 @@ class HeadBackward {
   const AttentionCall& call_;
   const AttentionGradients& gradients_;
   const AttentionExtents& e_;
-  int64_t tile_;
+  int64_t tile_, query_block_;
   typename Products::Right keys_transposed_, values_transposed_, keys_, queries_, douts_;
   RowPrefetch<Element> next_keys_, next_values_, next_queries_, next_douts_, next_outs_;
   RowPrefetch<Element, true> next_dk_, next_dv_, next_dq_;

@@ -15,7 +15,8 @@
 /// softmax), `Right` (a second operand, packed once and used by many rows) and `TransposedLeft` (a first
 /// operand that is stored transposed, whose columns begin at a multiple of `column_step`). `tile_rows` is the
 /// number of queries that are computed together, and `score_columns` the number of products of a row that are
-/// computed where n are needed.
+/// computed where n are needed. The backward takes `query_block` queries at a time, along which it multiplies
+/// the weights with the gradients of the results.
 namespace tessera::kernels::cpu {
 
 /// Queries that are computed together on vectors: the rows that a product keeps in registers.
@@ -70,6 +71,7 @@ struct WideProducts {
 
   static int64_t tile_rows() { return vector_tile; }
   static int64_t column_step() { return 1; }
+  static int64_t query_block() { return 64; }
   static int64_t score_columns(int64_t n) { return whole_vectors<A>(n); }
 
   /// b (k, n); `pack` copies it from a matrix whose rows (columns, when `transposed`) are `from_leading`
@@ -137,6 +139,7 @@ struct Bf16Products {
   static const AttentionRows<float, bfloat16>& rows() { return *TESSERA_PER_ISA(attention_rows_bf16)(); }
   static int64_t tile_rows() { return multiplies_pairs_on_tiles() ? attention_tile : vector_tile; }
   static int64_t column_step() { return multiplies_pairs_on_tiles() ? 32 : 2; }
+  static int64_t query_block() { return multiplies_pairs_on_tiles() ? 128 : 64; }
   static int64_t score_columns(int64_t n) { return whole_vectors<float>(n); }
 
   class Right {
@@ -193,11 +196,15 @@ struct Bf16Products {
   static void multiply(int64_t m, int64_t n, int64_t k, const bfloat16* a, int64_t row, const Right& b, C* c,
                        int64_t leading, bool accumulate, ProductStart start = {}) {
     multiply_pairs(m, n, k, {a, row, 2}, b.from(start.row, start.column),
-                   {c, leading, std::is_same_v<C, float>, accumulate, nullptr});
+                   {.c = c,
+                    .leading = leading,
+                    .is_f32 = std::is_same_v<C, float>,
+                    .accumulate = accumulate,
+                    .bias = nullptr});
   }
   static void multiply_transposed(int64_t m, int64_t n, int64_t k, const TransposedLeft& a, int64_t i,
                                   int64_t p, const Right& b, float* c, int64_t leading) {
-    a.multiply(m, n, k, i, p, b.from(p), {c, leading, true, true, nullptr});
+    a.multiply(m, n, k, i, p, b.from(p), {.c = c, .leading = leading, .is_f32 = true, .accumulate = true, .bias = nullptr, .resident = true});
   }
 };
 

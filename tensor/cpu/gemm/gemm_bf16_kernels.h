@@ -75,6 +75,7 @@ struct PairTarget {
   bool is_f32, accumulate;
   const float* bias;
   bool streams = false;
+  bool resident = false;
 };
 
 /// A block of sums (rows, columns) that are multiplied and not yet stored; its place in c begins at (row,

@@ -25,7 +25,7 @@
 /// stay in the second-level cache; the sums wait in memory and are loaded again, which changes no bit.
 ///
 /// An element is summed from 0 over k in steps of 32, in the order of the instruction within a step; then the
-/// bias, and what c holds, are added. This depends neither on m, n nor on its position.
+/// bias, and what c holds, are added. Where c is resident, an element is summed from what c holds. This depends neither on m, n nor on its position.
 namespace tessera::kernels::cpu {
 
 inline constexpr int64_t tile_k = 32;
@@ -89,12 +89,13 @@ class TileProduct {
 
   template <int row_tiles>
   void multiply_block(const Block& block, const Range& range) {
-    const bool direct = target_.is_f32 && !target_.accumulate && target_.bias == nullptr;
+    const bool direct =
+        target_.is_f32 && target_.bias == nullptr && (!target_.accumulate || target_.resident);
     const Place place = place_of<row_tiles>(block, range.is_last, direct);
     const int64_t steps = (range.end - range.first) / tile_k, rest = range.end - range.first - steps * tile_k;
     if (steps > 0) {
       configure<row_tiles>(block, tile_k);
-      range.is_first ? zero<row_tiles>(block) : load<row_tiles>(kept_place(block), block);
+      begin_sums<row_tiles>(block, range, direct);
       const bool prefetches = range.is_last && !direct && !target_.streams;
       multiply_steps<row_tiles>(block, range.first, steps, prefetches);
       store<row_tiles>(place, block);
@@ -105,7 +106,7 @@ class TileProduct {
       if (steps > 0)
         load<row_tiles>(place, block);
       else
-        range.is_first ? zero<row_tiles>(block) : load<row_tiles>(kept_place(block), block);
+        begin_sums<row_tiles>(block, range, direct);
       multiply_rest<row_tiles>(block, range.first + steps * tile_k, rest);
       store<row_tiles>(place, block);
     }
@@ -116,11 +117,25 @@ class TileProduct {
     turn_ ^= 1;
   }
 
+  /// 0, the sums over the ranges before, or what c holds.
+  template <int row_tiles>
+  void begin_sums(const Block& block, const Range& range, bool direct) {
+    if (!range.is_first)
+      load<row_tiles>(kept_place(block), block);
+    else if (direct && target_.accumulate)
+      load<row_tiles>(place_in_c(block), block);
+    else
+      zero<row_tiles>(block);
+  }
+  Place place_in_c(const Block& block) const {
+    return {static_cast<float*>(target_.c) + block.i * target_.leading + block.j, target_.leading};
+  }
+
   template <int row_tiles>
   Place place_of(const Block& block, bool is_last, bool direct) {
     if (!is_last) return kept_place(block);
     if (!direct) return {sums_[turn_], block_values / (16 * row_tiles)};
-    return {static_cast<float*>(target_.c) + block.i * target_.leading + block.j, target_.leading};
+    return place_in_c(block);
   }
   Place kept_place(const Block& block) const {
     return {kept_ + (block.i - first_kept_) * kept_leading_ + block.j, kept_leading_};
