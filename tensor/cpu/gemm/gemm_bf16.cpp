@@ -4,7 +4,9 @@
 #include "tensor/cpu/gemm/gemm_bf16.h"
 
 #include <algorithm>
+#include <atomic>
 #include <type_traits>
+#include <vector>
 
 #include "tensor/cpu/gemm/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/product_blocks.h"
@@ -74,16 +76,22 @@ class PackedRows {
   int64_t k_;
 };
 
+/// Whether c is written past the caches, where `threads` write equal parts of it.
+template <class C>
+bool streams_past_caches(const Gemm<bfloat16, C>& gemm, int64_t threads) {
+  const bool on_lines = reinterpret_cast<uintptr_t>(gemm.c) % 64 == 0 && gemm.ldc % 32 == 0;
+  return std::is_same_v<C, bfloat16> && !gemm.accumulate && on_lines &&
+         2 * gemm.m * gemm.n >= streamed_bytes * threads;
+}
+
 template <class C>
 PairTarget target_of(const Gemm<bfloat16, C>& gemm, const float* bias, int64_t column) {
-  constexpr bool is_f32 = std::is_same_v<C, float>;
-  const bool on_lines = reinterpret_cast<uintptr_t>(gemm.c) % 64 == 0 && gemm.ldc % 32 == 0;
   return {.c = gemm.c + column,
           .leading = gemm.ldc,
-          .is_f32 = is_f32,
+          .is_f32 = std::is_same_v<C, float>,
           .accumulate = gemm.accumulate,
           .bias = bias ? bias + column : nullptr,
-          .streams = !is_f32 && !gemm.accumulate && on_lines && 2 * gemm.m * gemm.n >= streamed_bytes};
+          .streams = streams_past_caches(gemm, 1)};
 }
 
 /// Part `p` .. `p` + `depth` of the sums over k.
@@ -128,17 +136,115 @@ void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias) {
 /// Each thread packs its columns of b, and its rows of a where a is stored transposed.
 template <class C>
 ThreadCut choose_cut(const Gemm<bfloat16, C>& gemm, int64_t parts) {
-  if (multiplies_pairs_on_tiles())
-    return fastest_cut(gemm.m, gemm.n, parts, {32, 32, gemm.a_transposed ? 128 : 16, 128});
   return fastest_cut(gemm.m, gemm.n, parts, {tile_rows, panel_width, gemm.a_transposed ? 32 : 8, 32});
 }
 
+/// A product on tiles by all threads. They pack the operands together, then multiply blocks of c: each those
+/// of its rows, and when these are done some of the others' (tiles are so fast that a thread which is held up
+/// for a moment would else be waited for). The bits of c do not depend on how it is shared.
+template <class C>
+class SharedProduct {
+ public:
+  SharedProduct(const Gemm<bfloat16, C>& gemm, const float* bias)
+      : gemm_(gemm), bias_(bias), threads_(num_threads()) {}
+
+  void run() const {
+    const int64_t step = longest_range(gemm_);
+    for (int64_t p = 0; p < gemm_.k; p += step)
+      multiply_range(range_of(gemm_, p, std::min(step, gemm_.k - p)), p == 0 ? bias_ : nullptr);
+  }
+
+ private:
+  /// Rows or columns that are packed at a time; a multiple of the tiles' 16.
+  static constexpr int64_t unit = 32;
+  /// The most bytes of packed columns.
+  static constexpr int64_t most_packed = 16 << 20;
+  /// Rows of a block of c.
+  static constexpr int64_t most_rows = 128;
+
+  void multiply_range(const Gemm<bfloat16, C>& gemm, const float* bias) const {
+    const int64_t width =
+        std::min(std::max(most_packed / (2 * gemm.k) / unit * unit, unit), units(gemm.n) * unit);
+    const Scratch<uint32_t> packed_a(gemm.a_transposed ? PackedRows::size_for(gemm.k, gemm.m) : 0);
+    const Scratch<uint32_t> packed_b(PairPanels::size_for(gemm.k, width));
+    const PairPanels b{packed_b.get(), PairPanels::stride_for(gemm.k)};
+    const TileRows a = gemm.a_transposed
+                           ? TileRows::packed(reinterpret_cast<const bfloat16*>(packed_a.get()), gemm.k)
+                           : TileRows::in_place(gemm.a, gemm.lda);
+    for (int64_t j = 0; j < gemm.n; j += width) {
+      const Gemm<bfloat16, C> columns = gemm.tile(0, gemm.m, j, std::min(width, gemm.n - j));
+      pack(columns, j == 0 ? reinterpret_cast<bfloat16*>(packed_a.get()) : nullptr, b);
+      multiply_columns(columns, a, b, bias ? bias + j : nullptr);
+    }
+  }
+
+  static int64_t units(int64_t extent) { return (extent + unit - 1) / unit; }
+
+  /// Packs b, and a into `to_a` unless null.
+  void pack(const Gemm<bfloat16, C>& gemm, bfloat16* to_a, const PairPanels& to_b) const {
+    const int64_t of_a = to_a ? units(gemm.m) : 0, all = of_a + units(gemm.n);
+    parallel_for(all, std::max<int64_t>(1, (1 << 13) / gemm.k), [&](int64_t begin, int64_t end) {
+      if (begin < of_a) {
+        const int64_t i = begin * unit, rows = std::min(std::min(end, of_a) * unit, gemm.m) - i;
+        pack_tiles(gemm.a_at(i, 0), gemm.lda, gemm.k, rows, to_a + i * TileRows::row_for(gemm.k));
+      }
+      if (end > of_a) {
+        const int64_t j = std::max<int64_t>(begin - of_a, 0) * unit,
+                      columns = std::min((end - of_a) * unit, gemm.n) - j;
+        pack_pairs(gemm.b_at(0, j), gemm.ldb, gemm.b_transposed, gemm.k, columns,
+                   {to_b.data + j / panel_width * to_b.stride, to_b.stride});
+      }
+    });
+  }
+
+  void multiply_columns(const Gemm<bfloat16, C>& gemm, const TileRows& a, const PairPanels& b,
+                        const float* bias) const {
+    const int64_t width = block_columns(gemm.k, gemm.n), across = (gemm.n + width - 1) / width;
+    const int64_t even = (gemm.m + 8 * threads_ - 1) / (8 * threads_),
+                  height = std::clamp(units(even) * unit, unit, most_rows),
+                  down = (gemm.m + height - 1) / height;
+    const bool streams = streams_past_caches(gemm, threads_);
+    // Blocks go down the rows of a thread for one block of columns after another, so that the thread's panels
+    // of b stay in its cache. `next` counts the blocks of each thread that are begun.
+    std::vector<std::atomic<int64_t>> next(static_cast<size_t>(threads_));
+    const auto multiply = [&](int64_t thread, int64_t i) {
+      const int64_t first = down * thread / threads_, rows = down * (thread + 1) / threads_ - first;
+      const int64_t row = (first + i % rows) * height, column = i / rows * width;
+      const Gemm<bfloat16, C> block =
+          gemm.tile(row, std::min(height, gemm.m - row), column, std::min(width, gemm.n - column));
+      TileRows block_a = a;
+      block_a.data = a.at(row, 0);
+      PairTarget target = target_of(block, bias ? bias + column : nullptr, 0);
+      target.streams = streams;
+      multiply_tiles(block.m, block.n, block.k, block_a, {b.data + column / panel_width * b.stride, b.stride},
+                     target);
+    };
+    parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t)
+        for (int64_t d = 0; d < threads_; ++d) {
+          const int64_t of = (t + d) % threads_;
+          const int64_t count = (down * (of + 1) / threads_ - down * of / threads_) * across;
+          for (int64_t i;
+               (i = next[static_cast<size_t>(of)].fetch_add(1, std::memory_order_relaxed)) < count;)
+            multiply(of, i);
+        }
+    });
+  }
+
+  const Gemm<bfloat16, C>& gemm_;
+  const float* bias_;
+  int64_t threads_;
+};
+
 template <class C>
 void run(const Tensor& a, const Tensor& b, const float* bias, const Tensor& out, bool accumulate) {
-  for_each_block(product_batch<bfloat16, C>(a, b, out, accumulate), grain, &choose_cut<C>,
-                 [&](const Gemm<bfloat16, C>& block, int64_t column) {
-                   gemm_bf16(block, bias ? bias + column : nullptr);
-                 });
+  const ProductBatch<bfloat16, C> batch = product_batch<bfloat16, C>(a, b, out, accumulate);
+  const Gemm<bfloat16, C>& first = batch.first;
+  if (batch.count == 1 && first.m * first.n * first.k >= 2 * grain && multiplies_pairs_on_tiles())
+    return SharedProduct<C>(first, bias).run();
+  for_each_block(batch, grain, &choose_cut<C>, [&](const Gemm<bfloat16, C>& block, int64_t column) {
+    gemm_bf16(block, bias ? bias + column : nullptr);
+  });
 }
 
 }  // namespace
