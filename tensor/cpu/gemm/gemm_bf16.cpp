@@ -4,9 +4,7 @@
 #include "tensor/cpu/gemm/gemm_bf16.h"
 
 #include <algorithm>
-#include <atomic>
 #include <type_traits>
-#include <vector>
 
 #include "tensor/cpu/gemm/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/product_blocks.h"
@@ -200,34 +198,19 @@ class SharedProduct {
   void multiply_columns(const Gemm<bfloat16, C>& gemm, const TileRows& a, const PairPanels& b,
                         const float* bias) const {
     const int64_t width = block_columns(gemm.k, gemm.n), across = (gemm.n + width - 1) / width;
-    const int64_t even = (gemm.m + 8 * threads_ - 1) / (8 * threads_),
-                  height = std::clamp(units(even) * unit, unit, most_rows),
+    const int64_t height = shared_height(gemm.m, threads_, unit, most_rows),
                   down = (gemm.m + height - 1) / height;
     const bool streams = streams_past_caches(gemm, threads_);
-    // Blocks go down the rows of a thread for one block of columns after another, so that the thread's panels
-    // of b stay in its cache. `next` counts the blocks of each thread that are begun.
-    std::vector<std::atomic<int64_t>> next(static_cast<size_t>(threads_));
-    const auto multiply = [&](int64_t thread, int64_t i) {
-      const int64_t first = down * thread / threads_, rows = down * (thread + 1) / threads_ - first;
-      const int64_t row = (first + i % rows) * height, column = i / rows * width;
+    SharedBlocks(down, across, threads_).for_each([&](int64_t i, int64_t j) {
+      const int64_t row = i * height, column = j * width;
       const Gemm<bfloat16, C> block =
           gemm.tile(row, std::min(height, gemm.m - row), column, std::min(width, gemm.n - column));
-      TileRows block_a = a;
-      block_a.data = a.at(row, 0);
+      TileRows rows = a;
+      rows.data = a.at(row, 0);
       PairTarget target = target_of(block, bias ? bias + column : nullptr, 0);
       target.streams = streams;
-      multiply_tiles(block.m, block.n, block.k, block_a, {b.data + column / panel_width * b.stride, b.stride},
+      multiply_tiles(block.m, block.n, block.k, rows, {b.data + column / panel_width * b.stride, b.stride},
                      target);
-    };
-    parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t)
-        for (int64_t d = 0; d < threads_; ++d) {
-          const int64_t of = (t + d) % threads_;
-          const int64_t count = (down * (of + 1) / threads_ - down * of / threads_) * across;
-          for (int64_t i;
-               (i = next[static_cast<size_t>(of)].fetch_add(1, std::memory_order_relaxed)) < count;)
-            multiply(of, i);
-        }
     });
   }
 
