@@ -1,4 +1,4 @@
-// Attention's forward, eight queries at a time, or sixteen on tiles: their products with all visible keys,
+// Attention's forward, eight queries at a time, or 32 on tiles: their products with all visible keys,
 // softmax while the rows are in the cache, and the product with v. Keys before the first and after the last
 // that one of them sees are left out. A head's keys and values are packed once for all heads of q that share
 // it; for a few queries, as in decoding, they are read in place. Threads share the heads, or, where there are

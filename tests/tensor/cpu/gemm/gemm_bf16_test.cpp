@@ -2,9 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cmath>
+#include <vector>
 
+#include "tensor/cpu/gemm/product_blocks.h"
 #include "tensor/cpu/gemm/product_choice.h"
+#include "tensor/cpu/gemm/tiles/tile_registers.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/threads/parallel.h"
@@ -97,6 +101,108 @@ TEST_CASE(
     for (int64_t j : {0, 5, 47, 48, 200})
       CHECK(same_bits(ops::matmul(a.narrow(0, i, 1), b.narrow(1, j, 11)),
                       full.narrow(0, i, 1).narrow(1, j, 11).contiguous()));
+}
+
+namespace {
+
+/// The products of all three kinds that a linear layer has: x W^T with a bias, dy W, and dy^T x added in f32.
+struct LayerProducts {
+  Tensor y, dx, dw;
+  LayerProducts(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& dy)
+      : y(ops::linear(x, weight, bias)), dx(ops::matmul(dy, weight)), dw(Tensor::zeros(weight.shape(), f32)) {
+    ops::matmul_accumulate(dw, dy.transpose(0, 1), x);
+  }
+};
+
+/// Checks a layer's products by their definition, and that their bits are the same on several threads.
+void check_layer(int64_t rows, int64_t in, int64_t out) {
+  INFO("rows ", rows, ", in ", in, ", out ", out);
+  const Tensor x = random_tensor({rows, in}, bf16, 1), weight = random_tensor({out, in}, bf16, 2),
+               bias = random_tensor({out}, bf16, 3), dy = random_tensor({rows, out}, bf16, 4);
+  const int before = num_threads();
+  set_num_threads(1);
+  const LayerProducts alone(x, weight, bias, dy);
+  for (const int threads : {2, 5}) {
+    set_num_threads(threads);
+    const LayerProducts shared(x, weight, bias, dy);
+    CHECK(same_bits(shared.y, alone.y));
+    CHECK(same_bits(shared.dx, alone.dx));
+    CHECK(same_bits(shared.dw, alone.dw));
+  }
+  set_num_threads(before);
+  const Tensor y = reference(x, weight.transpose(0, 1)), b = to_f64(bias);
+  for (int64_t i = 0; i < y.numel(); ++i) y.data<double>()[i] += b.data<double>()[i % out];
+  const auto bound = [](int64_t k) { return 4 * static_cast<double>(k) * 0x1p-24; };
+  // Rounded once, to half a unit in the last place of values up to 64.
+  CHECK(largest_difference(alone.y, y) <= 64 * 0x1p-8);
+  CHECK(largest_difference(alone.dx, reference(dy, weight)) <= 64 * 0x1p-8);
+  CHECK(largest_difference(alone.dw, reference(dy.transpose(0, 1), x)) <= bound(rows));
+}
+
+}  // namespace
+
+TEST_CASE("bf16 product: a layer's products, shared by threads, at edges and over several ranges of k") {
+  if (kernels::cpu::bf16_product() != kernels::cpu::Bf16Product::pairs) {
+    MESSAGE("skipped: products of bf16 run through f32 here, whose bits depend on the threads");
+    return;
+  }
+  check_layer(200, 130, 70);
+  check_layer(97, 1100, 45);
+  check_layer(1100, 33, 65);
+  check_layer(700, 2100, 33);  // more rows than wait for their sums at once
+}
+
+TEST_CASE("bf16 product: a layer's products on the model of the tiles") {
+  const kernels::cpu::TileModelScope model;
+  if (kernels::cpu::bf16_product() != kernels::cpu::Bf16Product::pairs) {
+    MESSAGE("skipped: products of bf16 run through f32 here, whatever the model of the tiles does");
+    return;
+  }
+  check_layer(97, 70, 130);
+  check_layer(33, 1100, 40);
+}
+
+TEST_CASE("bf16 product: a large result has the bits of its parts, with and without a bias") {
+  // 6 MiB are written past the caches by one thread; parts of them are not.
+  const Tensor x = random_tensor({2048, 64}, bf16, 5), weight = random_tensor({1536, 64}, bf16, 6),
+               bias = random_tensor({1536}, bf16, 7);
+  const int before = num_threads();
+  set_num_threads(1);
+  for (const Tensor& added : {Tensor(), bias}) {
+    const Tensor all = ops::linear(x, weight, added);
+    for (const int64_t row : {0, 1000, 2000})
+      CHECK(same_bits(ops::linear(x.narrow(0, row, 48), weight, added), all.narrow(0, row, 48).contiguous()));
+  }
+  set_num_threads(before);
+}
+
+TEST_CASE("shared blocks: every block once, for any grid and number of threads") {
+  for (const int64_t down : {1, 2, 7, 40})
+    for (const int64_t across : {1, 3, 8})
+      for (const int64_t threads : {1, 2, 5, 60}) {
+        INFO(down, " x ", across, ", threads ", threads);
+        std::vector<std::atomic<int>> visits(static_cast<size_t>(down * across));
+        const int before = num_threads();
+        set_num_threads(static_cast<int>(threads));
+        kernels::cpu::SharedBlocks(down, across, threads).for_each([&](int64_t i, int64_t j) {
+          visits[static_cast<size_t>(i * across + j)].fetch_add(1);
+        });
+        set_num_threads(before);
+        for (const auto& count : visits) REQUIRE(count.load() == 1);
+      }
+}
+
+TEST_CASE("shared blocks: a block that throws is reported, and another thread multiplies the rest") {
+  std::atomic<int> visits{0};
+  const int before = num_threads();
+  set_num_threads(2);
+  CHECK_THROWS_AS(kernels::cpu::SharedBlocks(8, 2, 2).for_each([&](int64_t i, int64_t j) {
+    if (i == 0 && j == 0) throw ValueError("block 0");
+    visits.fetch_add(1);
+  }),
+                  ValueError);
+  set_num_threads(before);
+  CHECK(visits.load() == 15);
 }
 
 TEST_CASE("bf16 product: processors without the instructions compute the same sums, to rounding") {
