@@ -81,7 +81,7 @@ struct WideProducts {
    public:
     Right(int64_t longest_k, int64_t longest_n) : memory_(longest_k * row_leading<A>(longest_n)) {}
     void pack(const A* from, int64_t from_leading, bool transposed, int64_t k, int64_t n) {
-      if (!transposed && n % vector_elements<A> == 0 && from_leading % 512 != 0) {
+      if (!transposed && n % vector_elements<A> == 0 && !crowds_sets(from_leading, k)) {
         data_ = from;
         leading_ = from_leading;
         return;
@@ -97,6 +97,13 @@ struct WideProducts {
     int64_t leading() const { return leading_; }
 
    private:
+    /// Whether `rows` rows, `distance` elements apart, lie in a few sets of a cache: every second KiB, or, many
+    /// of them, every KiB.
+    static bool crowds_sets(int64_t distance, int64_t rows) {
+      const int64_t bytes = distance * static_cast<int64_t>(sizeof(A));
+      return bytes % 2048 == 0 || (bytes % 1024 == 0 && rows > 256);
+    }
+
     Scratch<A> memory_;
     const A* data_ = nullptr;
     int64_t leading_ = 0;
