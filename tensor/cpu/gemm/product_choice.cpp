@@ -8,11 +8,13 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-/// The faster of both kernels for products of many rows.
+/// The faster of both kernels.
 struct Measured {
   Processor processor;
   Isa isa;
-  F32Product in_place, transposed;  ///< the first operand
+  F32Product in_place, transposed;  ///< products of many rows, by the first operand
+  int64_t library_below = 128;      ///< fewer rows are oneDNN's
+  int64_t ours_below = 0;  ///< fewer rows, and not fewer than that, with a stored transposed b are ours
 };
 
 // Lines are printed by tools/bench/bench_product_choice. A processor without a line takes that of `other`.
@@ -24,15 +26,23 @@ constexpr Measured table[] = {
     {Processor::zen3, Isa::avx2, packed, packed},
     {Processor::zen5, Isa::avx2, packed, packed},
     {Processor::zen5, Isa::avx512, packed, library},
-    {Processor::sapphire_rapids, Isa::avx512, library, library},
+    {Processor::sapphire_rapids, Isa::avx512, library, library, 32, 1024},
 };
 
-F32Product faster_f32_product(Processor processor, Isa isa, bool a_transposed) {
+const Measured* line_of(Processor processor, Isa isa) {
   for (const Processor wanted : {processor, Processor::other})
     for (const Measured& line : table)
-      if (line.processor == wanted && line.isa == std::min(isa, Isa::avx512))
-        return a_transposed ? line.transposed : line.in_place;
-  return library;
+      if (line.processor == wanted && line.isa == std::min(isa, Isa::avx512)) return &line;
+  return nullptr;
+}
+
+F32Product faster_f32_product(Processor processor, Isa isa, F32Class product) {
+  constexpr int64_t many_rows = 128;
+  const Measured* const line = line_of(processor, isa);
+  if (!line || product.rows < line->library_below) return library;
+  if (product.a_transposed) return product.rows < many_rows ? library : line->transposed;
+  const bool few = product.rows < many_rows || (product.b_transposed && product.rows < line->ours_below);
+  return few ? packed : line->in_place;
 }
 
 std::string name_of(F32Product product) {
@@ -65,8 +75,8 @@ F32Product choose_f32_product(MatmulBackend backend, Processor processor, Isa is
   if (backend == MatmulBackend::packed) return F32Product::packed;
   // Few rows do not pay for packing the second operand.
   if (!onednn) return product.rows < 16 ? F32Product::eigen : F32Product::packed;
-  if (backend == MatmulBackend::onednn || product.rows < 128) return F32Product::onednn;
-  return faster_f32_product(processor, isa, product.a_transposed);
+  if (backend == MatmulBackend::onednn) return F32Product::onednn;
+  return faster_f32_product(processor, isa, product);
 }
 
 F32Product f32_product(F32Class product) {

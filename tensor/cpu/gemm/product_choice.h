@@ -16,11 +16,12 @@ inline std::atomic<MatmulBackend> chosen_backend{MatmulBackend::automatic};
 
 /// How f32 is multiplied: by our kernels, by oneDNN or by Eigen.
 enum class F32Product : uint8_t { packed, onednn, eigen };
-/// What the choice depends on: the rows of c, and whether the first operand is stored transposed, as in a
-/// weight's gradient.
+/// What the choice depends on: the rows of c, whether the first operand is stored transposed, as in a weight's
+/// gradient, and whether the second one is, as a weight (out, in) in y = x W^T.
 struct F32Class {
   int64_t rows;
   bool a_transposed;
+  bool b_transposed = false;
 };
 /// The choice on `processor` when products use `isa` and oneDNN serves or not.
 F32Product choose_f32_product(MatmulBackend backend, Processor processor, Isa isa, bool onednn,

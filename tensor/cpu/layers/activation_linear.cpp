@@ -78,7 +78,7 @@ class ForwardWeight {
       : data_(static_cast<const T*>(weight.raw_data())), bias_(bias), in_(e.in), out_(e.out) {
     if constexpr (std::is_same_v<T, float>) {
       if (e.rows < 48) return;
-      if (f32_product({e.rows, false}) == F32Product::packed) {
+      if (f32_product({e.rows, false, true}) == F32Product::packed) {
         packed_.emplace(in_, out_);
         packed_->pack_in_parallel(data_, in_, true, in_, out_);
       } else {

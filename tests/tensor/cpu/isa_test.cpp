@@ -118,6 +118,18 @@ TEST_CASE("isa: f32 is multiplied by the backend that was set, else by the faste
         onednn);
   CHECK(choose_f32_product(MatmulBackend::automatic, Processor::zen3, Isa::baseline, true, {768, true}) ==
         onednn);
+  // Of few rows, and of a weight (out, in), whose transposed copy oneDNN would need.
+  const auto on_intel = [](F32Class product) {
+    return choose_f32_product(MatmulBackend::automatic, Processor::sapphire_rapids, Isa::amx, true, product);
+  };
+  CHECK(on_intel({31, false, true}) == onednn);
+  CHECK(on_intel({32, false, true}) == packed);
+  CHECK(on_intel({127, false}) == packed);
+  CHECK(on_intel({128, false}) == onednn);
+  CHECK(on_intel({1023, false, true}) == packed);
+  CHECK(on_intel({1024, false, true}) == onednn);
+  CHECK(on_intel({64, true}) == onednn);
+  CHECK(on_intel({768, true}) == onednn);
 }
 
 TEST_CASE("isa: designs by vendor, family and model") {
