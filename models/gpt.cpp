@@ -9,6 +9,7 @@
 #include "autograd/functions/indexing/indexing.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
+#include "nn/quantize_weights.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/layers/transformer_step.h"
@@ -46,20 +47,30 @@ Variable Block::forward_cached(const Variable& x, nn::KeyValueCache& cache,
 
 ops::TransformerStepWeights Block::step_weights() const {
   const auto bias_of = [](const auto& layer) { return layer.bias ? layer.bias->value() : Tensor(); };
+  const auto weight_of = [](const nn::Linear& layer) {
+    return layer.quantized_weight() ? layer.quantized_weight()->values : layer.weight.value();
+  };
+  const auto scales_of = [](const nn::Linear& layer) {
+    return layer.quantized_weight() ? layer.quantized_weight()->scales : Tensor();
+  };
   return {.norm_1 = ln_1.weight.value(),
           .norm_1_bias = bias_of(ln_1),
-          .qkv = attn.c_attn.weight.value(),
+          .qkv = weight_of(attn.c_attn),
           .qkv_bias = bias_of(attn.c_attn),
-          .projection = attn.c_proj.weight.value(),
+          .projection = weight_of(attn.c_proj),
           .projection_bias = bias_of(attn.c_proj),
           .norm_2 = ln_2.weight.value(),
           .norm_2_bias = bias_of(ln_2),
-          .widening = mlp.fc.weight.value(),
+          .widening = weight_of(mlp.fc),
           .widening_bias = bias_of(mlp.fc),
-          .narrowing = mlp.proj.weight.value(),
+          .narrowing = weight_of(mlp.proj),
           .narrowing_bias = bias_of(mlp.proj),
           .epsilon = ln_1.o.epsilon,
-          .activation = Activation::gelu};
+          .activation = Activation::gelu,
+          .qkv_scales = scales_of(attn.c_attn),
+          .projection_scales = scales_of(attn.c_proj),
+          .widening_scales = scales_of(mlp.fc),
+          .narrowing_scales = scales_of(mlp.proj)};
 }
 
 bool Block::takes_step() const {
@@ -247,6 +258,11 @@ std::vector<nn::LayerSpec> Gpt::to_layers() const {
 const nn::Module* Gpt::head_module() const {
   if (head) return head;
   return &wte;
+}
+
+void Gpt::quantize_weights() {
+  nn::quantize_weights(*this);
+  if (!head) wte.quantize_logits();
 }
 
 GptCache Gpt::make_cache(int64_t batch, int64_t capacity) const {

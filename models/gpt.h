@@ -172,6 +172,11 @@ struct Gpt : nn::Layer<Gpt, GptOptions> {
   /// The same up to the last norm, and a loss that has the head in it, as `loss` computes it.
   nn::LayeredModel to_layered_model() const;
 
+  /// From here on the linear layers and the head have their weights as 8-bit integers
+  /// (nn/quantize_weights.h), for inference; look-ups keep the embeddings as they are. Throws as
+  /// nn::quantize_weights; a value of a tied head that is not finite is found after the layers have changed.
+  void quantize_weights();
+
   /// An empty cache for `batch` sequences of up to `capacity` positions; 0: the block size.
   GptCache make_cache(int64_t batch, int64_t capacity = 0) const;
 

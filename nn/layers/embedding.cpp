@@ -6,6 +6,7 @@
 #include "autograd/functions/indexing/indexing.h"
 #include "autograd/functions/layers/loss.h"
 #include "autograd/functions/matmul.h"
+#include "nn/layers/quantized_product.h"
 
 namespace tessera::nn {
 
@@ -57,13 +58,30 @@ Variable Embedding::forward_add(const Tensor& ids, const Variable& addend, const
 }
 
 Variable Embedding::logits(const Variable& x) const {
-  return call(rerunnable([this](const Variable& in) { return linear(in, weight); }), x);
+  const auto body = [this](const Variable& in) {
+    if (!quantized_logits_weight()) return linear(in, weight);
+    require_no_gradients(*this, in);
+    return quantized_product(in.value(), quantized_, nullptr);
+  };
+  return call(rerunnable(body), x);
 }
 
 Variable Embedding::cross_entropy(const Variable& x, const Tensor& targets) const {
-  return call(
-      rerunnable([this, targets](const Variable& in) { return linear_cross_entropy(in, weight, targets); }),
-      x);
+  const auto body = [this, targets](const Variable& in) {
+    if (!quantized_logits_weight()) return linear_cross_entropy(in, weight, targets);
+    require_no_gradients(*this, in);
+    return tessera::cross_entropy(quantized_product(in.value(), quantized_, nullptr), targets);
+  };
+  return call(rerunnable(body), x);
+}
+
+void Embedding::quantize_logits() {
+  quantized_ = quantize_weight(*this, weight);
+}
+
+void Embedding::copy_options(const Module& original) {
+  Layer::copy_options(original);
+  quantized_ = static_cast<const Embedding&>(original).quantized_;
 }
 
 }  // namespace tessera::nn

@@ -2,6 +2,7 @@
 
 #include "autograd/functions/layers/dropout.h"
 #include "nn/layer.h"
+#include "tensor/arguments/quantized_weight.h"
 
 namespace tessera::nn {
 
@@ -39,7 +40,23 @@ struct Embedding : Layer<Embedding, EmbeddingOptions> {
   /// The cross entropy of these logits, which are computed in chunks and never stored all at once.
   Variable cross_entropy(const Variable& x, const Tensor& targets) const;
 
+  /// Gives `logits` and `cross_entropy` 8-bit integers of the table as it is now (ops::quantize_rows), for
+  /// inference: they then throw AutogradError where gradients would be recorded. Look-ups read `weight`. A
+  /// later change of `weight` does not reach the integers. Throws DeviceError, DTypeError and ValueError as
+  /// nn::quantize_weights.
+  void quantize_logits();
+  /// These integers; null before `quantize_logits`.
+  const ops::QuantizedWeight* quantized_logits_weight() const {
+    return quantized_.defined() ? &quantized_ : nullptr;
+  }
+
+ protected:
+  /// Copies the integers too, which layers may share: they do not change.
+  void copy_options(const Module& original) override;
+
  private:
+  ops::QuantizedWeight quantized_;
+
   template <class Lookup>
   Variable with_name_in_errors(const Lookup& lookup) const;
 };

@@ -4,6 +4,7 @@
 
 #include "autograd/functions/layers/activation_linear.h"
 #include "autograd/functions/matmul.h"
+#include "nn/layers/quantized_product.h"
 
 namespace tessera::nn {
 
@@ -14,7 +15,7 @@ init::Initializer LinearOptions::bias_initializer() const {
 }
 
 std::string Linear::describe_options() const {
-  return text(o.in, " -> ", o.out, o.bias ? "" : ", no bias");
+  return text(o.in, " -> ", o.out, o.bias ? "" : ", no bias", quantized_weight() ? ", int8" : "");
 }
 
 void Linear::check(const Variable& x) const {
@@ -25,12 +26,36 @@ void Linear::check(const Variable& x) const {
 
 Variable Linear::forward(const Variable& x) const {
   check(x);
+  if (quantized_weight()) return multiply_quantized(x);
   return linear(x, weight, bias ? *bias : Variable());
+}
+
+Variable Linear::multiply_quantized(const Variable& x) const {
+  require_no_gradients(*this, x);
+  return quantized_product(x.value(), quantized_, bias);
+}
+
+void Linear::set_quantized_weight(ops::QuantizedWeight quantized) {
+  require<ShapeError>(quantized.values.shape() == weight.shape() && quantized.scales.shape() == Shape{o.out},
+                      "nn::Linear '", full_name(), "': expected integers ", weight.shape(), " and ", o.out,
+                      " scales, got ", describe(quantized.values), " and ", describe(quantized.scales));
+  quantized_ = std::move(quantized);
+  weight.set_grad(Variable());
+  weight.set_value(Tensor::empty(weight.shape(), weight.dtype(), meta()));
+}
+
+void Linear::copy_options(const Module& original) {
+  Layer::copy_options(original);
+  quantized_ = static_cast<const Linear&>(original).quantized_;
 }
 
 Variable Linear::forward_activated(const Variable& x, Activation activation) const {
   const auto body = [this, activation](const Variable& in) {
     check(in);
+    if (quantized_weight()) {
+      require_no_gradients(*this, in);
+      return multiply_quantized(Variable(ops::activation(activation, in.value())));
+    }
     return activation_linear(activation, in, weight, bias ? *bias : Variable());
   };
   return call(rerunnable(body), x);
@@ -40,6 +65,7 @@ Variable Linear::cross_entropy(const Variable& x, const Tensor& targets,
                                const CrossEntropyOptions& options) const {
   const auto body = [this, targets, options](const Variable& in) {
     check(in);
+    if (quantized_weight()) return tessera::cross_entropy(multiply_quantized(in), targets, options);
     return linear_cross_entropy(in, weight, targets, options, bias ? *bias : Variable());
   };
   return call(rerunnable(body), x);

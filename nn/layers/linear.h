@@ -2,6 +2,7 @@
 
 #include "autograd/functions/layers/loss.h"
 #include "nn/layer.h"
+#include "tensor/arguments/quantized_weight.h"
 #include "tensor/ops/layers/activation_linear.h"
 
 namespace tessera::nn {
@@ -41,8 +42,26 @@ struct Linear : Layer<Linear, LinearOptions> {
   Variable cross_entropy(const Variable& x, const Tensor& targets,
                          const CrossEntropyOptions& options = {}) const;
 
+  /// The integers that products read while `weight` is on meta; null for a layer that has none
+  /// (nn/quantize_weights.h). Its calls then throw AutogradError where gradients would be recorded.
+  const ops::QuantizedWeight* quantized_weight() const {
+    return quantized_.defined() && weight.value().is_meta() ? &quantized_ : nullptr;
+  }
+  /// Puts integers (out, in) in the place of `weight`, which keeps its shape and dtype, on meta. Throws
+  /// ShapeError for other shapes.
+  void set_quantized_weight(ops::QuantizedWeight quantized);
+  /// The weight's device, or that of its integers.
+  Device device() const { return quantized_weight() ? quantized_.values.device() : weight.device(); }
+
+ protected:
+  /// Copies the integers too, which layers may share: they do not change.
+  void copy_options(const Module& original) override;
+
  private:
   void check(const Variable& x) const;
+  Variable multiply_quantized(const Variable& x) const;
+
+  ops::QuantizedWeight quantized_;
 };
 
 }  // namespace tessera::nn

@@ -77,6 +77,25 @@ TEST_CASE(
         sample({"--prompt", "the", "--temperature", "0"}));
 }
 
+TEST_CASE("gptlite sample: weights of int8, alone and in a batch, with either dtype") {
+  const TemporaryFolder folder;
+  const std::string out = folder / "out";
+  REQUIRE(::gptlite(tiny_training(out, {"--steps", "60", "--lr", "0.01", "--quiet"})).status == 0);
+  const auto sample = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"sample", "--checkpoint", out, "--length", "60", "--prompt", "the"});
+    const Outcome outcome = ::gptlite(more);
+    REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
+    return outcome.out;
+  };
+  const std::string text = sample({"--weights", "int8"});
+  CHECK((text.rfind("the", 0) == 0 && text.size() == 3 + 60 + 1));
+  CHECK(sample({"--weights", "int8"}) == text);
+  CHECK(sample({"--weights", "dtype"}) == sample({}));
+  CHECK(sample({"--weights", "int8", "--batch", "2"}).rfind("--- row 0\n" + text, 0) == 0);
+  CHECK(sample({"--weights", "int8", "--dtype", "bf16"}).size() == text.size());
+  CHECK(sample({"--weights", "int8", "--no-cache"}).size() == text.size());
+}
+
 TEST_CASE("gptlite sample: bad input ends with 2 and a line that names the flag") {
   const TemporaryFolder folder;
   const std::string out = folder / "out";
@@ -94,6 +113,8 @@ TEST_CASE("gptlite sample: bad input ends with 2 and a line that names the flag"
       {{"--top-p", "0"}, "top_p 0: expected above 0, at most 1"},
       {{"--top-p", "1.5"}, "--top-p: expected a number from 0 to 1, got 1.5"},
       {{"--stop", "~"}, "--stop"},
+      {{"--weights", "int4"}, "--weights"},
+      {{"--weights", "int8", "--dtype", "fp16"}, "--weights int8: expected --dtype fp32 or bf16, got fp16"},
       {{"--prompts", folder / "none"}, "none': cannot be opened: No such file or directory"},
       {{"--prompts", folder / "empty"}, "empty' is empty: expected a prompt in each line"},
       {{"--prompts", folder / "gap"}, "gap', line 2 is empty: expected at least one character"},

@@ -26,7 +26,7 @@ namespace {
 using namespace tessera;
 
 struct Options {
-  std::string preset = "width-768", dtype = "fp32";
+  std::string preset = "width-768", dtype = "fp32", weights = "dtype";
   int64_t vocabulary = 0, batch = 1, prompt = 32, tokens = 16;
   int threads = 2;
   double temperature = 0.8;
@@ -37,6 +37,8 @@ void parse(CLI::App& app, Options& o, int argc, char** argv) {
   app.add_option("--preset", o.preset, "the model")->capture_default_str();
   app.add_option("--vocabulary", o.vocabulary, "token ids; by default 50257 for gpt2, else 65");
   app.add_option("--dtype", o.dtype, "fp32 or bf16")->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--weights", o.weights, "of linear layers and the head: dtype or int8")
+      ->check(CLI::IsMember({"dtype", "int8"}));
   app.add_option("--batch", o.batch, "rows")->capture_default_str();
   app.add_option("--prompt", o.prompt, "ids of each row's prompt")->capture_default_str();
   app.add_option("--tokens", o.tokens, "ids that a turn draws for each row")->capture_default_str();
@@ -57,13 +59,18 @@ class Reader {
   /// the positions, which does not count.
   explicit Reader(models::Gpt& gpt) {
     for (const auto& [name, parameter] : gpt.named_parameters()) {
-      if (name == "wpe.weight" || (gpt.head && name == "wte.weight")) continue;
-      const Tensor& x = parameter.value();
-      const auto* const from = static_cast<const uint64_t*>(x.raw_data());
-      const int64_t words = x.numel() * size_of(x.dtype()) / 8;
-      for (int64_t i = 0; i < words; i += step) ranges_.push_back({from + i, std::min(step, words - i)});
-      bytes_ += words * 8;
+      const bool is_head = !gpt.head && !gpt.wte.quantized_logits_weight();
+      if (name == "wpe.weight" || (name == "wte.weight" && !is_head)) continue;
+      if (!parameter.value().is_meta()) add(parameter.value());
     }
+    const auto add_quantized = [this](const ops::QuantizedWeight* weight) {
+      if (!weight) return;
+      add(weight->values);
+      add(weight->scales);
+    };
+    for (const nn::Module& module : gpt.modules())
+      if (const auto* linear = module.as<nn::Linear>()) add_quantized(linear->quantized_weight());
+    add_quantized(gpt.wte.quantized_logits_weight());
   }
   int64_t bytes() const { return bytes_; }
 
@@ -84,6 +91,14 @@ class Reader {
 
  private:
   static constexpr int64_t step = 1 << 15;
+
+  void add(const Tensor& x) {
+    const auto* const from = static_cast<const uint64_t*>(x.raw_data());
+    const int64_t words = x.numel() * size_of(x.dtype()) / 8;
+    for (int64_t i = 0; i < words; i += step) ranges_.push_back({from + i, std::min(step, words - i)});
+    bytes_ += words * 8;
+  }
+
   std::vector<std::pair<const uint64_t*, int64_t>> ranges_;
   int64_t bytes_ = 0;
   std::atomic<uint64_t> sum_{0};
@@ -94,6 +109,7 @@ class Turns {
   explicit Turns(const Options& o) : o_(o), gpt_(model_options(o)) {
     nn::materialize(gpt_, cpu(), 1);
     if (o.dtype == "bf16") gpt_.to(bf16);
+    if (o.weights == "int8") gpt_.quantize_weights();
     gpt_.eval();
     reader_.emplace(gpt_);
     cache_ = gpt_.make_cache(o.batch);

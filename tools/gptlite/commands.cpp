@@ -21,6 +21,18 @@ std::unique_ptr<models::Gpt> model_of(const SavedRun& saved, Device device, cons
   return saved.model(device, dtype.empty() ? saved.run().dtype : dtype);
 }
 
+/// The model of `sample`, with the weights that it asks for.
+std::unique_ptr<models::Gpt> model_of(const SavedRun& saved, Device device, const SampleOptions& options) {
+  const std::string& dtype = options.dtype.empty() ? saved.run().dtype : options.dtype;
+  const bool is_int8 = options.weights == StoredWeights::int8;
+  require<ConfigError>(!is_int8 || device.is_cpu(), "--weights int8: expected --device cpu, got ", device);
+  require<ConfigError>(!is_int8 || compute_dtype(dtype) != f16,
+                       "--weights int8: expected --dtype fp32 or bf16, got ", dtype);
+  std::unique_ptr<models::Gpt> gpt = model_of(saved, device, dtype);
+  if (is_int8) gpt->quantize_weights();
+  return gpt;
+}
+
 models::SamplingOptions sampling_options(const SampleOptions& options, const SavedRun& saved) {
   return {.length = options.length,
           .temperature = options.temperature,
@@ -53,7 +65,7 @@ void run_sample(const training::GivenValues& flags, Console console) {
   const std::vector<Prompt> prompts = read_prompts(given, saved);
   const models::SamplingOptions sampling = sampling_options(options, saved);
   models::check(sampling, saved.run().preset.model.vocabulary);
-  const std::unique_ptr<models::Gpt> gpt = model_of(saved, device, options.dtype);
+  const std::unique_ptr<models::Gpt> gpt = model_of(saved, device, options);
   const auto text_of = [&](int64_t id) {
     return saved.vocabulary() ? saved.vocabulary()->decode(id) : std::to_string(id) + " ";
   };

@@ -22,6 +22,9 @@ constexpr Limits size{.low = 1, .high = 1 << 24}, count{.low = 0, .high = 0x1p53
 constexpr ChoiceName kept_activations[] = {{static_cast<int>(KeptActivations::attention), "attention"},
                                            {static_cast<int>(KeptActivations::none), "none"}};
 
+constexpr ChoiceName stored_weights[] = {{static_cast<int>(StoredWeights::as_dtype), "dtype"},
+                                         {static_cast<int>(StoredWeights::int8), "int8"}};
+
 constexpr const char* dataset_help =
     "tiny-shakespeare; builtin (a play written by a small grammar, with a known entropy); text (the UTF-8 "
     "file "
@@ -304,6 +307,10 @@ const FieldTable<SampleOptions>& sample_fields() {
           {{"no_cache", "compute every position again instead of keeping keys and values"},
            [](Options& o) { return &o.no_cache; }},
           {{"dtype", "fp32 or bf16; by default the checkpoint's"}, [](Options& o) { return &o.dtype; }},
+          {{"weights",
+            "of linear layers and the head: dtype, as --dtype; int8, 8-bit integers with a scale for each "
+            "row, which take a fourth or half of the bytes, on the CPU"},
+           [](Options& o) { return ChoicePointer(&o.weights, stored_weights); }},
       }
           .include(
               device_fields(), +[](Options& o) -> DeviceOptions& { return o.device; });

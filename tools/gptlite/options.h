@@ -108,9 +108,16 @@ struct TrainOptions {
   bool quiet = false;
 };
 
+/// How the weights of linear layers are stored.
+enum class StoredWeights : uint8_t {
+  as_dtype,  ///< in the type that is computed in
+  int8       ///< as 8-bit integers with a scale for each row
+};
+
 struct SampleOptions {
   DeviceOptions device;
   std::string dtype;  ///< empty: the checkpoint's
+  StoredWeights weights = StoredWeights::as_dtype;
   std::string checkpoint = "out";
   std::string prompt;
   std::string prompts;  ///< a file with a prompt in each line; empty: none

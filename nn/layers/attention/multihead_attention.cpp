@@ -157,7 +157,7 @@ Variable MultiheadAttention::merged_mask(const MultiheadAttentionArguments& a, c
   }
   if (extra > 0 && a.is_causal) {  // appended keys are visible to every query: causality then is a mask
     const Tensor row = ops::arange(keys - queries, keys, 1, i64).unsqueeze(1);
-    const Tensor later = ops::less(row, ops::arange(keys, i64)).to(out_proj.weight.device());
+    const Tensor later = ops::less(row, ops::arange(keys, i64)).to(out_proj.device());
     mask = merged(mask, with_visible_keys(Variable(later), extra));
   }
   mask = merged(mask, padding);
@@ -254,7 +254,7 @@ KeyValueCache MultiheadAttention::make_cache(int64_t batch, int64_t capacity) co
                         .capacity = capacity,
                         .width = o.embed_dim / o.num_heads,
                         .dtype = out_proj.weight.dtype(),
-                        .device = out_proj.weight.device()});
+                        .device = out_proj.device()});
 }
 
 }  // namespace tessera::nn

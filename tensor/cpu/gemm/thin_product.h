@@ -8,7 +8,7 @@
 
 /// Products of a few rows with a matrix that is read once, in place: those of generating text, where each
 /// weight is multiplied with one row a sequence. Such a product takes the time of reading the matrix, so
-/// nothing is packed, and 16-bit elements are widened in registers. Sums are f32.
+/// nothing is packed, and elements of 16 or 8 bits are widened in registers. Sums are f32.
 namespace tessera::kernels::cpu {
 
 /// c (m, n) = a (m, k) b^T, where b (n, k) has contiguous rows, as a weight (out, in) has. Every element is
@@ -49,6 +49,8 @@ TESSERA_DECLARE_PER_ISA(
     void arrange_thin_wide_bf16(const float* from, int64_t leading, int64_t m, int64_t k, float* to);
     void thin_product_f32(const ThinProduct<float>& product);
     void thin_product_bf16(const ThinProduct<bfloat16>& product);
+    // The order of f32.
+    void thin_product_int8(const ThinProduct<int8_t>& product);
     void thin_row_product_f32(const ThinRowProduct<float>& product);
     void thin_row_product_bf16(const ThinRowProduct<bfloat16>& product);)
 
@@ -61,7 +63,7 @@ inline void arrange_thin(const bfloat16* from, int64_t leading, int64_t m, int64
 /// f32 rows in the order for a b of type T.
 template <class T>
 void arrange_thin_sums(const float* from, int64_t leading, int64_t m, int64_t k, float* to) {
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, int8_t>)
     TESSERA_PER_ISA(arrange_thin_f32)(from, leading, m, k, to);
   else
     TESSERA_PER_ISA(arrange_thin_wide_bf16)(from, leading, m, k, to);
@@ -71,6 +73,9 @@ inline void thin_product(const ThinProduct<float>& product) {
 }
 inline void thin_product(const ThinProduct<bfloat16>& product) {
   TESSERA_PER_ISA(thin_product_bf16)(product);
+}
+inline void thin_product(const ThinProduct<int8_t>& product) {
+  TESSERA_PER_ISA(thin_product_int8)(product);
 }
 inline void thin_row_product(const ThinRowProduct<float>& product) {
   TESSERA_PER_ISA(thin_row_product_f32)(product);

@@ -33,6 +33,22 @@ typedef uint16_t HalfBits __attribute__((vector_size(register_bytes / 2)));
   v = (Register<float>)(wide << 16);
 }
 
+/// As many 8-bit integers as a register holds values of f32.
+[[gnu::always_inline]] inline void widen_into(Register<float>& v, const int8_t* p) {
+  typedef int8_t Bytes __attribute__((vector_size(register_bytes / 4)));
+  Bytes bytes;
+  std::memcpy(&bytes, p, sizeof bytes);
+#if defined(__AVX512F__)
+  const auto wide = (Register<int32_t>)_mm512_maskz_cvtepi8_epi32(0xffff, (__m128i)bytes);
+#elif defined(__AVX2__)
+  const auto wide =
+      (Register<int32_t>)_mm256_cvtepi8_epi32(_mm_cvtsi64_si128(__builtin_bit_cast(int64_t, bytes)));
+#else
+  const auto wide = __builtin_convertvector(bytes, Register<int32_t>);
+#endif
+  v = __builtin_convertvector(wide, Register<float>);
+}
+
 /// The lower halves of 32-bit lanes.
 [[gnu::always_inline]] inline HalfBits lower_halves(const Register<uint32_t>& v) {
 #if defined(__AVX512F__)

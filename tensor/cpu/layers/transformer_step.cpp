@@ -7,6 +7,7 @@
 
 #include "tensor/arguments/activation_table.h"
 #include "tensor/cpu/attention/attention_products.h"
+#include "tensor/cpu/gemm/gemm_int8.h"
 #include "tensor/cpu/gemm/gemm_thin.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
@@ -41,7 +42,8 @@ class WideVector {
   const float* values_ = nullptr;
 };
 
-template <class T>
+/// T: of keys, values, norms and biases; W: of the linear weights, T or int8_t.
+template <class T, class W>
 class Step {
  public:
   Step(const Tensor& x, const TransformerStepWeights& w, const Tensor& keys, const Tensor& values,
@@ -63,24 +65,29 @@ class Step {
 
   void run() const {
     norm(w_.norm_1, w_.norm_1_bias);
-    multiply(width_, w_.qkv, w_.qkv_bias, arranged_.get(), [&](int64_t i, int64_t j, int64_t n, float* sums) {
-      std::copy_n(sums, n, qkv_.get() + i * 3 * width_ + j);
-    });
+    multiply(width_, {w_.qkv, w_.qkv_scales, w_.qkv_bias}, arranged_.get(),
+             [&](int64_t i, int64_t j, int64_t n, float* sums) {
+               std::copy_n(sums, n, qkv_.get() + i * 3 * width_ + j);
+             });
     attend();
-    arrange_thin_sums<T>(rows_of_width_.get(), width_, rows_, width_, arranged_.get());
-    multiply(width_, w_.projection, w_.projection_bias, arranged_.get(), add_to_x());
+    arrange_thin_sums<W>(rows_of_width_.get(), width_, rows_, width_, arranged_.get());
+    multiply(width_, {w_.projection, w_.projection_scales, w_.projection_bias}, arranged_.get(), add_to_x());
     norm(w_.norm_2, w_.norm_2_bias);
     const UnaryBlock activation = TESSERA_PER_ISA(unary_block)(row_of(w_.activation).forward, f32);
     const int64_t stride = thin_stride(wide_);
-    multiply(width_, w_.widening, w_.widening_bias, arranged_.get(),
+    multiply(width_, {w_.widening, w_.widening_scales, w_.widening_bias}, arranged_.get(),
              [&](int64_t i, int64_t j, int64_t n, float* sums) {
                activation(sums, sums, n);
-               arrange_thin_sums<T>(sums, n, 1, n, arranged_wide_.get() + i * stride + j);
+               arrange_thin_sums<W>(sums, n, 1, n, arranged_wide_.get() + i * stride + j);
              });
-    multiply(wide_, w_.narrowing, w_.narrowing_bias, arranged_wide_.get(), add_to_x());
+    multiply(wide_, {w_.narrowing, w_.narrowing_scales, w_.narrowing_bias}, arranged_wide_.get(), add_to_x());
   }
 
  private:
+  struct LinearWeight {
+    const Tensor &values, &scales, &bias;
+  };
+
   /// The norm of x, arranged for a product.
   void norm(const Tensor& weight, const Tensor& bias) const {
     const WideVector factors(weight), added(bias);
@@ -88,23 +95,25 @@ class Step {
     TESSERA_PER_ISA(normalization_rows_f32)
     ().forward(x_, nullptr, rows_, width_, factors.get(), added.get(), static_cast<float>(w_.epsilon),
                nullptr, rows_of_width_.get(), statistics.get(), statistics.get() + rows_);
-    arrange_thin_sums<T>(rows_of_width_.get(), width_, rows_, width_, arranged_.get());
+    arrange_thin_sums<W>(rows_of_width_.get(), width_, rows_, width_, arranged_.get());
   }
 
   /// Calls finish(row, column, count, sums) for the elements of a W^T + bias.
   template <class Finish>
-  void multiply(int64_t k, const Tensor& weight, const Tensor& bias, const float* a,
-                const Finish& finish) const {
-    const T* const added = data_of<T>(bias);
-    thin_columns(rows_, weight.size(0), k, a, data_of<T>(weight), k, [&](int64_t j, int64_t n, float* sums) {
-      float row[thin_columns_at_once];
-      if (added) widen_contiguous(added + j, n, row);
-      for (int64_t i = 0; i < rows_; ++i, sums += thin_columns_at_once) {
-        if (added)
-          for (int64_t c = 0; c < n; ++c) sums[c] += row[c];
-        finish(i, j, n, sums);
-      }
-    });
+  void multiply(int64_t k, const LinearWeight& w, const float* a, const Finish& finish) const {
+    const T* const added = data_of<T>(w.bias);
+    const float* const scales = data_of<float>(w.scales);
+    thin_columns(rows_, w.values.size(0), k, a, data_of<W>(w.values), k,
+                 [&](int64_t j, int64_t n, float* sums) {
+                   if (scales) scale_thin_columns(rows_, n, scales + j, sums);
+                   float row[thin_columns_at_once];
+                   if (added) widen_contiguous(added + j, n, row);
+                   for (int64_t i = 0; i < rows_; ++i, sums += thin_columns_at_once) {
+                     if (added)
+                       for (int64_t c = 0; c < n; ++c) sums[c] += row[c];
+                     finish(i, j, n, sums);
+                   }
+                 });
   }
 
   auto add_to_x() const {
@@ -157,8 +166,12 @@ class Step {
 void transformer_step(const Tensor& x, const TransformerStepWeights& weights, const Tensor& keys,
                       const Tensor& values, std::span<const int64_t> lengths) {
   if (x.numel() == 0) return;
-  keys.dtype() == bf16 ? Step<bfloat16>(x, weights, keys, values, lengths).run()
-                       : Step<float>(x, weights, keys, values, lengths).run();
+  const bool is_int8 = weights.qkv_scales.defined();
+  if (keys.dtype() == f32)
+    return is_int8 ? Step<float, int8_t>(x, weights, keys, values, lengths).run()
+                   : Step<float, float>(x, weights, keys, values, lengths).run();
+  is_int8 ? Step<bfloat16, int8_t>(x, weights, keys, values, lengths).run()
+          : Step<bfloat16, bfloat16>(x, weights, keys, values, lengths).run();
 }
 
 }  // namespace tessera::kernels::cpu

@@ -1,5 +1,7 @@
 #include "tensor/ops/layers/transformer_step.h"
 
+#include <algorithm>
+
 #include "tensor/cpu/layers/transformer_step.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
@@ -37,6 +39,10 @@ void check_shapes(const Tensor& x, const TransformerStepWeights& w, const Tensor
                           fits(w.widening, w.widening_bias, {wide, width}) &&
                           fits(w.narrowing, w.narrowing_bias, {width, wide}),
                       op, ": the weights are not those of a block of width ", width);
+  require<ShapeError>(!w.qkv_scales.defined() ||
+                          (has_shape(w.qkv_scales, {3 * width}) && has_shape(w.projection_scales, {width}) &&
+                           has_shape(w.widening_scales, {wide}) && has_shape(w.narrowing_scales, {width})),
+                      op, ": the scales are not those of a block of width ", width);
   for (const int64_t length : lengths)
     require<ShapeError>(length >= 0 && length < keys.size(2), op, ": no position is left after ", length,
                         " of ", keys.size(2));
@@ -47,11 +53,18 @@ void check_shapes(const Tensor& x, const TransformerStepWeights& w, const Tensor
 bool takes_transformer_step(const TransformerStepWeights& w) {
   const DType dtype = w.norm_1.dtype();
   if (dtype != f32 && dtype != bf16) return false;
-  for (const Tensor* x :
-       {&w.norm_1, &w.norm_1_bias, &w.qkv, &w.qkv_bias, &w.projection, &w.projection_bias, &w.norm_2,
-        &w.norm_2_bias, &w.widening, &w.widening_bias, &w.narrowing, &w.narrowing_bias})
-    if (x->defined() && (x->dtype() != dtype || !x->device().is_cpu() || !x->is_contiguous())) return false;
-  return true;
+  const auto all_are = [](DType expected, std::initializer_list<const Tensor*> tensors) {
+    return std::all_of(tensors.begin(), tensors.end(), [expected](const Tensor* x) {
+      return !x->defined() || (x->dtype() == expected && x->device().is_cpu() && x->is_contiguous());
+    });
+  };
+  const bool is_int8 = w.qkv_scales.defined();
+  for (const Tensor* scales : {&w.projection_scales, &w.widening_scales, &w.narrowing_scales})
+    if (scales->defined() != is_int8) return false;
+  return all_are(dtype, {&w.norm_1, &w.norm_1_bias, &w.qkv_bias, &w.projection_bias, &w.norm_2,
+                         &w.norm_2_bias, &w.widening_bias, &w.narrowing_bias}) &&
+         all_are(is_int8 ? u8 : dtype, {&w.qkv, &w.projection, &w.widening, &w.narrowing}) &&
+         all_are(f32, {&w.qkv_scales, &w.projection_scales, &w.widening_scales, &w.narrowing_scales});
 }
 
 void transformer_step(const Tensor& x, const TransformerStepWeights& weights, const Tensor& keys,
