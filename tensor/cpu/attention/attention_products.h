@@ -97,8 +97,8 @@ struct WideProducts {
     int64_t leading() const { return leading_; }
 
    private:
-    /// Whether `rows` rows, `distance` elements apart, lie in a few sets of a cache: every second KiB, or, many
-    /// of them, every KiB.
+    /// Whether `rows` rows, `distance` elements apart, lie in a few sets of a cache: every second KiB, or,
+    /// many of them, every KiB.
     static bool crowds_sets(int64_t distance, int64_t rows) {
       const int64_t bytes = distance * static_cast<int64_t>(sizeof(A));
       return bytes % 2048 == 0 || (bytes % 1024 == 0 && rows > 256);
@@ -211,7 +211,9 @@ struct Bf16Products {
   }
   static void multiply_transposed(int64_t m, int64_t n, int64_t k, const TransposedLeft& a, int64_t i,
                                   int64_t p, const Right& b, float* c, int64_t leading) {
-    a.multiply(m, n, k, i, p, b.from(p), {.c = c, .leading = leading, .is_f32 = true, .accumulate = true, .bias = nullptr, .resident = true});
+    a.multiply(
+        m, n, k, i, p, b.from(p),
+        {.c = c, .leading = leading, .is_f32 = true, .accumulate = true, .bias = nullptr, .resident = true});
   }
 };
 

@@ -1,6 +1,7 @@
-// bf16 products with f32 sums. Each thread computes a block of c: it packs b in blocks of columns that fit
-// its second-level cache, and multiplies all rows of a by each. a is read in place, unless it is transposed
-// (in a weight's gradient): then it is packed too, in ranges of k whose sums are added up in c.
+// bf16 products with f32 sums. On vectors each thread computes a block of c: it packs b in blocks of columns
+// that fit its second-level cache, and multiplies all rows of a by each. a is read in place, unless it is
+// transposed (in a weight's gradient): then it is packed too, in ranges of k whose sums are added up in c. On
+// tiles the threads pack the operands of a large product together and share the blocks of c.
 #include "tensor/cpu/gemm/gemm_bf16.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ constexpr int64_t max_k_range = 2048, max_packed_k_range = 512;
 constexpr int64_t tile_columns = 3 * panel_width;  // columns of one tile
 
 /// The columns of b that are packed at a time, of `n`: whole tiles. On vectors their panels fill
-/// `block_bytes`; on tiles those of one range of k fill `tile_block_bytes` at most, in equal blocks.
+/// `block_bytes`; on tiles those of one range of k fill about `tile_block_bytes`, in equal blocks.
 int64_t block_columns(int64_t k, int64_t n) {
   if (!multiplies_pairs_on_tiles()) {
     const int64_t column_bytes = 4 * PairPanels::stride_for(k) / panel_width;
@@ -197,9 +198,12 @@ class SharedProduct {
 
   void multiply_columns(const Gemm<bfloat16, C>& gemm, const TileRows& a, const PairPanels& b,
                         const float* bias) const {
-    const int64_t width = block_columns(gemm.k, gemm.n), across = (gemm.n + width - 1) / width;
     const int64_t height = shared_height(gemm.m, threads_, unit, most_rows),
                   down = (gemm.m + height - 1) / height;
+    // Few rows give narrower blocks, so that every thread has some.
+    const int64_t least = (4 * threads_ + down - 1) / down,
+                  width = std::min(block_columns(gemm.k, gemm.n), units((gemm.n + least - 1) / least) * unit),
+                  across = (gemm.n + width - 1) / width;
     const bool streams = streams_past_caches(gemm, threads_);
     SharedBlocks(down, across, threads_).for_each([&](int64_t i, int64_t j) {
       const int64_t row = i * height, column = j * width;

@@ -68,7 +68,9 @@ struct PairRows {
 /// The destination of the sums: f32 or bf16, rounded once, after `bias` (null: none) and, with `accumulate`,
 /// the value in c have been added in f32. `streams`: the product on tiles writes whole lines of c past the
 /// caches, which then do not read them first; for a c in bf16 that is too large for them, not accumulated,
-/// and whose rows begin on 64 bytes.
+/// and whose rows begin on 64 bytes. `resident`: a product on tiles
+/// that is accumulated in f32 without a bias sums from what c holds, which is in the cache, so it is rounded
+/// in another order than without; on vectors it changes nothing.
 struct PairTarget {
   void* c;
   int64_t leading;

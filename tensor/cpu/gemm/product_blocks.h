@@ -11,8 +11,8 @@
 #include "tensor/threads/parallel.h"
 
 /// How matrix products are divided among threads: c (m, n) = a (m, k) b (k, n). Every path (f32 and f64,
-/// pairs of bf16, oneDNN) divides its work in the same three steps; they differ in the constants and in the
-/// choice of a cut.
+/// pairs of bf16 on vectors, oneDNN) divides its work in the same three steps; they differ in the constants
+/// and in the choice of a cut.
 ///
 /// 1. How many threads. A second thread is worth its start from `grain` multiply-adds on (`threads_for`).
 /// 2. Whole products, or blocks. Products are cut into as few parts as give every thread equally many, or
@@ -26,7 +26,8 @@
 /// cache limits a block too: a thread then gets several blocks, and every thread equally many
 /// (`blocks_of_at_most`).
 ///
-/// A cut depends on the extents and the number of threads alone. A library may sum a block of another size
+/// A cut depends on the extents and the number of threads alone; products on tiles have none, but
+/// `SharedBlocks`. A library may sum a block of another size
 /// in another order, so a changed cut is a change of results.
 namespace tessera::kernels::cpu {
 

@@ -16,8 +16,8 @@ inline std::atomic<MatmulBackend> chosen_backend{MatmulBackend::automatic};
 
 /// How f32 is multiplied: by our kernels, by oneDNN or by Eigen.
 enum class F32Product : uint8_t { packed, onednn, eigen };
-/// What the choice depends on: the rows of c, whether the first operand is stored transposed, as in a weight's
-/// gradient, and whether the second one is, as a weight (out, in) in y = x W^T.
+/// What the choice depends on: the rows of c, whether the first operand is stored transposed, as in a
+/// weight's gradient, and whether the second one is, as a weight (out, in) in y = x W^T.
 struct F32Class {
   int64_t rows;
   bool a_transposed;
@@ -29,7 +29,8 @@ F32Product choose_f32_product(MatmulBackend backend, Processor processor, Isa is
 /// The choice for this process, with the current settings.
 F32Product f32_product(F32Class product);
 
-/// How bf16 is multiplied: by oneDNN, by our kernels on vectors, or by f32 products after conversion.
+/// How bf16 is multiplied: by oneDNN, by our kernels on vectors or tiles, or by f32 products after
+/// conversion.
 enum class Bf16Product : uint8_t { onednn, pairs, through_f32 };
 /// The choice when products may use `isa` and oneDNN uses `onednn` (`baseline` without oneDNN). Our own
 /// kernels are the faster ones on vectors and on tiles, so oneDNN's run on request only.

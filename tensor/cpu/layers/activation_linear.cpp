@@ -10,6 +10,7 @@
 
 #include "tensor/arguments/activation_table.h"
 #include "tensor/cpu/gemm/gemm_eigen.h"
+#include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/gemm/gemm_packed.h"
 #include "tensor/cpu/gemm/gemm_thin.h"
 #include "tensor/cpu/gemm/product_blocks.h"
@@ -57,6 +58,14 @@ void multiply(const Gemm<double>& gemm) {
   TESSERA_PER_ISA(gemm_eigen_f64)(gemm);
 }
 
+/// A block of a product by the kernel that was chosen for the whole one; by the block's own where none was.
+template <class T>
+void multiply_by(std::optional<F32Product> product, const Gemm<T>& gemm) {
+  if constexpr (std::is_same_v<T, float>)
+    if (product == F32Product::onednn) return gemm_onednn_f32(gemm);
+  multiply(gemm);
+}
+
 /// The sizes of a call.
 struct Extents {
   int64_t rows, in, out;
@@ -78,7 +87,8 @@ class ForwardWeight {
       : data_(static_cast<const T*>(weight.raw_data())), bias_(bias), in_(e.in), out_(e.out) {
     if constexpr (std::is_same_v<T, float>) {
       if (e.rows < 48) return;
-      if (f32_product({e.rows, false, true}) == F32Product::packed) {
+      product_ = f32_product({e.rows, false, true});
+      if (product_ == F32Product::packed) {
         packed_.emplace(in_, out_);
         packed_->pack_in_parallel(data_, in_, true, in_, out_);
       } else {
@@ -94,7 +104,7 @@ class ForwardWeight {
     const T* const bias = first + depth == in_ ? bias_ : nullptr;
     if constexpr (std::is_same_v<T, float>)
       if (packed_) return packed_->multiply(rows, block, depth, first, depth, y, out_, first > 0, bias);
-    cpu::multiply(product(rows, block, first, depth, y));
+    multiply_by(product_, product(rows, block, first, depth, y));
     if (bias) add_bias(bias, rows, out_, y);
   }
 
@@ -116,6 +126,7 @@ class ForwardWeight {
   }
 
   const T *data_, *bias_;
+  std::optional<F32Product> product_;
   std::optional<PackedOperand> packed_;
   std::optional<Scratch<T>> transposed_;
   int64_t in_, out_;
@@ -176,8 +187,8 @@ template <class T>
 class RangeWeight {
  public:
   RangeWeight(const T* weight, const Extents& e, int64_t most_columns) : weight_(weight), e_(e) {
-    if constexpr (std::is_same_v<T, float>)
-      if (f32_product({e.rows, false}) == F32Product::packed) packed_.emplace(e.out, most_columns);
+    if constexpr (std::is_same_v<T, float>) product_ = f32_product({e.rows, false});
+    if (product_ == F32Product::packed) packed_.emplace(e.out, most_columns);
   }
 
   void take(int64_t first, int64_t columns) {
@@ -191,23 +202,24 @@ class RangeWeight {
   void multiply(int64_t rows, const T* dy, T* out) const {
     if constexpr (std::is_same_v<T, float>)
       if (packed_) return packed_->multiply(rows, dy, e_.out, 0, e_.out, out, columns_, false, nullptr);
-    cpu::multiply(Gemm<T>{.m = rows,
-                          .n = columns_,
-                          .k = e_.out,
-                          .a = dy,
-                          .lda = e_.out,
-                          .a_transposed = false,
-                          .b = weight_ + first_,
-                          .ldb = e_.in,
-                          .b_transposed = false,
-                          .c = out,
-                          .ldc = columns_,
-                          .accumulate = false});
+    multiply_by(product_, Gemm<T>{.m = rows,
+                                  .n = columns_,
+                                  .k = e_.out,
+                                  .a = dy,
+                                  .lda = e_.out,
+                                  .a_transposed = false,
+                                  .b = weight_ + first_,
+                                  .ldb = e_.in,
+                                  .b_transposed = false,
+                                  .c = out,
+                                  .ldc = columns_,
+                                  .accumulate = false});
   }
 
  private:
   const T* weight_;
   Extents e_;
+  std::optional<F32Product> product_;
   std::optional<PackedOperand> packed_;
   int64_t first_ = 0, columns_ = 0;
 };

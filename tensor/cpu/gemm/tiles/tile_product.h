@@ -25,7 +25,8 @@
 /// stay in the second-level cache; the sums wait in memory and are loaded again, which changes no bit.
 ///
 /// An element is summed from 0 over k in steps of 32, in the order of the instruction within a step; then the
-/// bias, and what c holds, are added. Where c is resident, an element is summed from what c holds. This depends neither on m, n nor on its position.
+/// bias, and what c holds, are added. Where c is resident, an element is summed from what c holds. This
+/// depends neither on m, n nor on its position.
 namespace tessera::kernels::cpu {
 
 inline constexpr int64_t tile_k = 32;

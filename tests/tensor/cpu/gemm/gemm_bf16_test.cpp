@@ -173,6 +173,20 @@ TEST_CASE("bf16 product: a large result has the bits of its parts, with and with
     for (const int64_t row : {0, 1000, 2000})
       CHECK(same_bits(ops::linear(x.narrow(0, row, 48), weight, added), all.narrow(0, row, 48).contiguous()));
   }
+  // Into parts of wider rows: whole lines, the last one cut short, and rows that begin between lines.
+  const Tensor expected = ops::matmul(x, weight.transpose(0, 1));
+  for (const int64_t begin : {0, 8, 32}) {
+    const Tensor wide = Tensor::zeros({2048, 1600}, bf16), part = wide.narrow(1, begin, 1500);
+    ops::matmul_out(part, x, weight.narrow(0, 0, 1500).transpose(0, 1));
+    CHECK(same_bits(part.contiguous(), expected.narrow(1, 0, 1500).contiguous()));
+    CHECK(largest_difference(wide.narrow(1, begin + 1500, 1), Tensor::zeros({2048, 1}, f64)) == 0);
+  }
+  // By two threads, and in a batch.
+  const Tensor many = random_tensor({2, 4096, 32}, bf16, 8), narrow = random_tensor({2, 32, 1056}, bf16, 9);
+  const Tensor alone = ops::matmul(many, narrow);
+  set_num_threads(2);
+  CHECK(same_bits(ops::matmul(many, narrow), alone));
+  CHECK(same_bits(ops::matmul(many.select(0, 1), narrow.select(0, 1)), alone.select(0, 1).contiguous()));
   set_num_threads(before);
 }
 

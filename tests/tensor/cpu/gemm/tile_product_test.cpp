@@ -1,6 +1,7 @@
 // bf16 products on tiles, through a model of the instructions; and on the processor's own, where it has them.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -62,12 +63,23 @@ constexpr int64_t edges[][3] = {{1, 1, 1},    {8, 64, 64},   {7, 16, 31},  {16, 
 
 /// c by the product on tiles, with a gap after each row.
 template <class C>
-std::vector<C> product(Case& x, bool accumulate, bool with_bias, decltype(&multiply_on_model) multiply) {
+std::vector<C> product(Case& x, bool accumulate, bool with_bias, decltype(&multiply_on_model) multiply,
+                       bool resident = false) {
   std::vector<C> c(static_cast<size_t>(x.m * (x.n + Case::gap)), C(3.0f));
-  multiply(
-      x.m, x.n, x.k, x.rows(), x.packed(),
-      {c.data(), x.n + Case::gap, std::is_same_v<C, float>, accumulate, with_bias ? x.bias.data() : nullptr});
+  multiply(x.m, x.n, x.k, x.rows(), x.packed(),
+           {.c = c.data(),
+            .leading = x.n + Case::gap,
+            .is_f32 = std::is_same_v<C, float>,
+            .accumulate = accumulate,
+            .bias = with_bias ? x.bias.data() : nullptr,
+            .resident = resident});
   return c;
+}
+
+std::vector<uint16_t> bits_of(const std::vector<bfloat16>& values) {
+  std::vector<uint16_t> bits;
+  for (const bfloat16 value : values) bits.push_back(value.bits);
+  return bits;
 }
 
 }  // namespace
@@ -186,11 +198,62 @@ TEST_CASE("tiles: those of the processor give the bits of the model") {
     MESSAGE("skipped: this processor has no tiles, or TESSERA_ISA_MAX forbids them");
     return;
   }
-  for (const auto& [m, n, k] : edges)
-    for (const bool accumulate : {false, true}) {
-      Case x(m, n, k);
-      INFO(m, " x ", n, " x ", k);
-      CHECK(product<float>(x, accumulate, true, &multiply_on_registers) ==
-            product<float>(x, accumulate, true, &multiply_on_model));
-    }
+  std::vector<std::array<int64_t, 3>> sizes;
+  for (const auto& [m, n, k] : edges) sizes.push_back({m, n, k});
+  // Several ranges of k, with rows that wait for the next one, and a last element without a partner.
+  for (const auto& size : {std::array<int64_t, 3>{530, 50, 1100}, {17, 33, 2081}, {16, 70, 1025}})
+    sizes.push_back(size);
+  for (const auto& [m, n, k] : sizes) {
+    Case x(m, n, k);
+    for (const bool accumulate : {false, true})
+      for (const bool with_bias : {false, true}) {
+        INFO(m, " x ", n, " x ", k, accumulate ? ", accumulated" : "", with_bias ? ", with bias" : "");
+        CHECK(product<float>(x, accumulate, with_bias, &multiply_on_registers) ==
+              product<float>(x, accumulate, with_bias, &multiply_on_model));
+        CHECK(bits_of(product<bfloat16>(x, accumulate, with_bias, &multiply_on_registers)) ==
+              bits_of(product<bfloat16>(x, accumulate, with_bias, &multiply_on_model)));
+      }
+    CHECK(product<float>(x, true, false, &multiply_on_registers, true) ==
+          product<float>(x, true, false, &multiply_on_model, true));
+  }
+}
+
+TEST_CASE("tiles: sums begin with what a resident c holds") {
+  Case x(40, 70, 97);
+  const std::vector<float> c = product<float>(x, true, false, &multiply_on_model, true);
+  for (int64_t i = 0; i < x.m; ++i)
+    for (int64_t j = 0; j < x.n; ++j)
+      REQUIRE(static_cast<double>(c[static_cast<size_t>(i * (x.n + Case::gap) + j)]) ==
+              doctest::Approx(x.exact(i, j) + 3.0).epsilon(1e-4));
+}
+
+TEST_CASE("tiles: sums are stored by vectors as they are one by one") {
+  if (!multiplies_bf16_pairs()) {
+    MESSAGE("skipped: this processor has no AVX512-BF16, or TESSERA_ISA_MAX forbids it");
+    return;
+  }
+  constexpr int64_t rows = 5, first = 32, leading = 160, count = (rows + 1) * leading;
+  alignas(64) float sums[rows * 64], bias[leading];
+  std::normal_distribution<float> normal;
+  for (float& sum : sums) sum = normal(generator);
+  for (float& value : bias) value = normal(generator);
+  const auto stored = [&](const PairTarget& target, int64_t columns, auto store) {
+    std::vector<char> bytes(static_cast<size_t>(count * 4 + 64), 1);
+    char* const begin = bytes.data() + (64 - reinterpret_cast<uintptr_t>(bytes.data()) % 64) % 64;
+    PairSums block{sums, 64, target, 1, first, columns};
+    block.target.c = begin;
+    store(block, 1, rows);
+    return std::vector<char>(begin, begin + count * 4);
+  };
+  for (const int64_t columns : {1, 16, 17, 32, 48, 63, 64})
+    for (const bool is_f32 : {false, true})
+      for (const bool accumulate : {false, true})
+        for (const float* const added : {static_cast<const float*>(nullptr), static_cast<const float*>(bias)})
+          for (const bool streams : {false, true}) {
+            if (streams && (is_f32 || accumulate)) continue;
+            INFO(columns, is_f32 ? " f32" : " bf16", accumulate ? ", accumulated" : "",
+                 added ? ", with bias" : "", streams ? ", past the caches" : "");
+            const PairTarget target{nullptr, leading, is_f32, accumulate, added, streams};
+            CHECK(stored(target, columns, &store_sums) == stored(target, columns, &store_sums_plainly));
+          }
 }
