@@ -12,6 +12,7 @@
 #include "nn/quantize_weights.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/layers/quantized_linear.h"
 #include "tensor/ops/layers/transformer_step.h"
 
 namespace tessera::models {
@@ -261,6 +262,7 @@ const nn::Module* Gpt::head_module() const {
 }
 
 void Gpt::quantize_weights() {
+  if (!head) ops::quantize_rows(wte.weight.value());  // throws before a layer has changed
   nn::quantize_weights(*this);
   if (!head) wte.quantize_logits();
 }

@@ -174,7 +174,7 @@ struct Gpt : nn::Layer<Gpt, GptOptions> {
 
   /// From here on the linear layers and the head have their weights as 8-bit integers
   /// (nn/quantize_weights.h), for inference; look-ups keep the embeddings as they are. Throws as
-  /// nn::quantize_weights; a value of a tied head that is not finite is found after the layers have changed.
+  /// nn::quantize_weights, also for a tied head, and then changes nothing.
   void quantize_weights();
 
   /// An empty cache for `batch` sequences of up to `capacity` positions; 0: the block size.

@@ -8,7 +8,7 @@ namespace tessera::nn {
 /// (ops::quantize_rows), for inference, and frees the weight: its Variable keeps its shape and dtype, on
 /// meta. Other parameters stay as they are. A call of at most 16 rows then reads a byte a weight. Layers that
 /// have integers already are left alone. A clone has them too; `state_dict` has no values of such a weight,
-/// and `nn::materialize` gives it new ones, which the layer uses from then on.
+/// and what would give it new ones (`nn::materialize`, a Trainer, `dist::shard`) throws ConfigError.
 ///
 ///     nn::quantize_weights(net);
 ///     const NoGrad no_grad;

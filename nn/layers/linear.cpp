@@ -35,6 +35,23 @@ Variable Linear::multiply_quantized(const Variable& x) const {
   return quantized_product(x.value(), quantized_, bias);
 }
 
+namespace {
+
+/// New values for a weight that integers stand for would silently take their place: what materializes the
+/// module, shards it or trains it throws instead.
+void refuse_new_values(Linear& layer) {
+  const std::string name = layer.full_name();
+  const auto refuse = [name](const Tensor&, uint64_t, const Shape&, int64_t) {
+    throw ConfigError(text("nn::Linear '", name,
+                           "': its weight is stored as 8-bit integers, for inference; train, shard or save a "
+                           "model with its own weights"));
+  };
+  for (Module::Entry& entry : layer.entries())
+    if (entry.name == "weight") entry.initializer = init::Initializer("8-bit integers", refuse);
+}
+
+}  // namespace
+
 void Linear::set_quantized_weight(ops::QuantizedWeight quantized) {
   require<ShapeError>(quantized.values.shape() == weight.shape() && quantized.scales.shape() == Shape{o.out},
                       "nn::Linear '", full_name(), "': expected integers ", weight.shape(), " and ", o.out,
@@ -42,11 +59,13 @@ void Linear::set_quantized_weight(ops::QuantizedWeight quantized) {
   quantized_ = std::move(quantized);
   weight.set_grad(Variable());
   weight.set_value(Tensor::empty(weight.shape(), weight.dtype(), meta()));
+  refuse_new_values(*this);
 }
 
 void Linear::copy_options(const Module& original) {
   Layer::copy_options(original);
   quantized_ = static_cast<const Linear&>(original).quantized_;
+  if (quantized_.defined()) refuse_new_values(*this);
 }
 
 Variable Linear::forward_activated(const Variable& x, Activation activation) const {

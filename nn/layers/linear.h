@@ -38,7 +38,8 @@ struct Linear : Layer<Linear, LinearOptions> {
   Variable forward(const Variable& x) const;
   /// The same for activation(x), which is neither stored nor saved.
   Variable forward_activated(const Variable& x, Activation activation) const;
-  /// The cross entropy of its results as logits, which are computed in chunks and never stored all at once.
+  /// The cross entropy of its results as logits, which are computed in chunks and never stored all at once,
+  /// unless they come from 8-bit integers.
   Variable cross_entropy(const Variable& x, const Tensor& targets,
                          const CrossEntropyOptions& options = {}) const;
 

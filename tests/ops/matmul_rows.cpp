@@ -43,6 +43,8 @@ std::vector<OpRow> matmul_rows() {
                      .f16 = 0x1p-8,
                      .reason = "the first product is rounded before the second"}},
       {.name = "activation", .tested_in = "tests/tensor/ops/layers/activation_linear_test.cpp"},
+      {.name = "quantized_linear", .tested_in = "tests/tensor/ops/layers/quantized_linear_test.cpp"},
+      {.name = "dequantize_rows", .tested_in = "tests/tensor/ops/layers/quantized_linear_test.cpp"},
   };
 }
 

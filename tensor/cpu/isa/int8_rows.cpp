@@ -11,7 +11,10 @@ float quantize_row(const float* from, int64_t n, int8_t* to) {
     const int32_t bits = __builtin_bit_cast(int32_t, from[p]) & 0x7fffffff;
     largest_bits = bits > largest_bits ? bits : largest_bits;
   }
-  const float scale = __builtin_bit_cast(float, largest_bits) / 127.0f;
+  float scale = __builtin_bit_cast(float, largest_bits) / 127.0f;
+  // Rounded up, the scale of the largest floats would give infinity again.
+  if (scale < __builtin_inff() && 127.0f * scale == __builtin_inff())
+    scale = __builtin_bit_cast(float, __builtin_bit_cast(int32_t, scale) - 1);
   const bool is_normal = scale >= 0x1p-126f && scale < __builtin_inff();
   if (!is_normal) {
     for (int64_t p = 0; p < n; ++p) to[p] = 0;

@@ -2,18 +2,18 @@
 
 #include "tensor/arguments/quantized_weight.h"
 
-/// Linear layers whose weight is stored as 8-bit integers, for inference. tensor/cpu/gemm/README.md tells how
+/// Linear layers whose weight is stored as 8-bit integers, for inference. tensor/cpu/gemm/README.md says how
 /// their products are computed.
 namespace tessera::ops {
 
 /// The nearest integers of each row, halves to even: scales[j] = max_p |w[j, p]| / 127 and q = w / scales[j].
-/// A row of zeros has scale 0, and so has one whose scale would be below the smallest normal f32. weight
+/// A row of zeros has scale 0, and so has one with a scale below the smallest normal f32. weight
 /// (out, in), f32 or bf16 on the CPU. Throws ShapeError, DTypeError, NotBuiltError for another device, and
 /// ValueError for a NaN or an infinity, naming its row.
 QuantizedWeight quantize_rows(const Tensor& weight);
 
-/// scales[j] * q[j, p], rounded to `dtype`: f32 or bf16. Throws as `quantized_linear` for a weight that is
-/// none.
+/// scales[j] * q[j, p], rounded to `dtype`: f32 or bf16. Throws as `quantized_linear` for values and
+/// scales that do not belong together.
 Tensor dequantize_rows(const QuantizedWeight& weight, DType dtype = f32);
 
 /// y = x W^T + b: x (..., in), f32 or bf16, bias (out) of x's dtype or undefined; y (..., out) of x's dtype.

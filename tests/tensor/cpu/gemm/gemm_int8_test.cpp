@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "tensor/ops/elementwise/cast.h"
@@ -103,6 +104,17 @@ TEST_CASE("int8 product: every edge, x of f32 and bf16, on each instruction set,
         CHECK(worst <= 1);
       }
     }
+  }
+}
+
+TEST_CASE("int8 product: the largest floats stay finite") {
+  const float largest = std::numeric_limits<float>::max();
+  for (const Isa isa : sets()) {
+    const IsaScope scope(isa);
+    const QuantizedWeight w = ops::quantize_rows(Tensor::from<float>({largest, -largest}).view({1, 2}));
+    const Tensor back = ops::dequantize_rows(w);
+    CHECK(back.data<float>()[0] == doctest::Approx(largest));
+    CHECK(back.data<float>()[1] == doctest::Approx(-largest));
   }
 }
 
