@@ -85,9 +85,10 @@ std::vector<uint16_t> bits_of(const std::vector<bfloat16>& values) {
 }  // namespace
 
 TEST_CASE("tiles: a product by its definition, at every edge") {
-  for (const auto& [m, n, k] : edges)
+  for (const auto& size : edges)
     for (const bool accumulate : {false, true})
       for (const bool with_bias : {false, true}) {
+        const int64_t m = size[0], n = size[1], k = size[2];
         Case x(m, n, k);
         INFO(m, " x ", n, " x ", k, accumulate ? ", accumulated" : "", with_bias ? ", with bias" : "");
         const auto check = [&](const auto& c, double rounding) {
@@ -201,9 +202,10 @@ TEST_CASE("tiles: those of the processor give the bits of the model") {
   std::vector<std::array<int64_t, 3>> sizes;
   for (const auto& [m, n, k] : edges) sizes.push_back({m, n, k});
   // Several ranges of k, with rows that wait for the next one, and a last element without a partner.
-  for (const auto& size : {std::array<int64_t, 3>{530, 50, 1100}, {17, 33, 2081}, {16, 70, 1025}})
-    sizes.push_back(size);
-  for (const auto& [m, n, k] : sizes) {
+  for (const auto& more : {std::array<int64_t, 3>{530, 50, 1100}, {17, 33, 2081}, {16, 70, 1025}})
+    sizes.push_back(more);
+  for (const auto& size : sizes) {
+    const int64_t m = size[0], n = size[1], k = size[2];
     Case x(m, n, k);
     for (const bool accumulate : {false, true})
       for (const bool with_bias : {false, true}) {
