@@ -21,7 +21,7 @@ std::unique_ptr<models::Gpt> model_of(const SavedRun& saved, Device device, cons
   return saved.model(device, dtype.empty() ? saved.run().dtype : dtype);
 }
 
-/// The model of `sample`, with the weights that it asks for.
+/// The model of `sample`, with the weights of its options.
 std::unique_ptr<models::Gpt> model_of(const SavedRun& saved, Device device, const SampleOptions& options) {
   const std::string& dtype = options.dtype.empty() ? saved.run().dtype : options.dtype;
   const bool is_int8 = options.weights == StoredWeights::int8;

@@ -13,10 +13,10 @@
 /// The matrix products inside attention: one set for dtypes that are multiplied as they are, one for bf16.
 /// Each names `Element` (the type of operands), `Sum` (the accumulator), `Weight` (that of the weights after
 /// softmax), `Right` (a second operand, packed once and used by many rows) and `TransposedLeft` (a first
-/// operand that is stored transposed, whose columns begin at a multiple of `column_step`). `tile_rows` is the
-/// number of queries that are computed together, and `score_columns` the number of products of a row that are
-/// computed where n are needed. The backward takes `query_block` queries at a time, along which it multiplies
-/// the weights with the gradients of the results.
+/// operand that is stored transposed, with columns that begin at a multiple of `column_step`). `tile_rows` is
+/// the number of queries that are computed together, and `score_columns` the number of products of a row that
+/// are computed where n are needed. The backward takes `query_block` queries at a time, along which it
+/// multiplies the weights with the gradients of the results.
 namespace tessera::kernels::cpu {
 
 /// Queries that are computed together on vectors: the rows that a product keeps in registers.
@@ -166,7 +166,7 @@ struct Bf16Products {
     PairPanels panels_{};
   };
 
-  /// In panels of 16 rows, whose elements are stored in pairs along k; in tiles for tiles.
+  /// For vectors in panels of 16 rows with the elements in pairs along k; else in tiles.
   class TransposedLeft {
    public:
     TransposedLeft(int64_t longest_k, int64_t longest_m)

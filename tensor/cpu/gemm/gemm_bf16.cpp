@@ -1,7 +1,7 @@
 // bf16 products with f32 sums. On vectors each thread computes a block of c: it packs b in blocks of columns
 // that fit its second-level cache, and multiplies all rows of a by each. a is read in place, unless it is
-// transposed (in a weight's gradient): then it is packed too, in ranges of k whose sums are added up in c. On
-// tiles the threads pack the operands of a large product together and share the blocks of c.
+// transposed (in a weight's gradient): then it is packed too, in ranges of k, and their sums are added up in
+// c. On tiles the threads pack the operands of a large product together and share the blocks of c.
 #include "tensor/cpu/gemm/gemm_bf16.h"
 
 #include <algorithm>

@@ -278,7 +278,7 @@ TESSERA_BF16 void pack_columns(const uint16_t* from, int64_t leading, int64_t k,
   }
 }
 
-/// Rows of c in bf16 whose columns are a multiple of 32: two vectors of sums give one of c.
+/// Rows of c in bf16 of a multiple of 32 columns: two vectors of sums give one of c.
 template <bool with_bias, bool streams>
 TESSERA_BF16_INLINE void store_whole_rows(const PairSums& block, int64_t begin, int64_t end) {
   const PairTarget& target = block.target;

@@ -54,7 +54,7 @@ struct TileRows {
   const bfloat16* at(int64_t i, int64_t p) const { return data + i / 16 * panel + p / 32 * step; }
 };
 
-/// Packs the transpose (m, k) of a matrix (k, m), whose rows are `leading` elements apart, as
+/// Packs the transpose (m, k) of a matrix (k, m), with rows `leading` elements apart, as
 /// `TileRows::packed`. Elements after k and rows after m are 0.
 void pack_tiles(const bfloat16* from, int64_t leading, int64_t k, int64_t m, bfloat16* to);
 
@@ -68,7 +68,7 @@ struct PairRows {
 /// The destination of the sums: f32 or bf16, rounded once, after `bias` (null: none) and, with `accumulate`,
 /// the value in c have been added in f32. `streams`: the product on tiles writes whole lines of c past the
 /// caches, which then do not read them first; for a c in bf16 that is too large for them, not accumulated,
-/// and whose rows begin on 64 bytes. `resident`: a product on tiles
+/// with rows that begin on 64 bytes. `resident`: a product on tiles
 /// that is accumulated in f32 without a bias sums from what c holds, which is in the cache, so it is rounded
 /// in another order than without; on vectors it changes nothing.
 struct PairTarget {

@@ -54,10 +54,10 @@ struct Cut {
   }
 };
 
-/// A grid of blocks of c that threads share as they get to them: each begins with those of its rows, down
-/// these for one column after another, and when they are done takes some of the others'. A thread that is
-/// held up (by another program on its core, or a slower core) is then not waited for. For kernels whose bits
-/// do not depend on the cut.
+/// A grid of blocks of c that threads share dynamically: each begins with those of its rows, down these for
+/// one column after another, and then takes some of the others'. A thread that is delayed (by another program
+/// on its core, or a slower core) then does not delay the product. For kernels with bits that do not depend
+/// on the cut.
 class SharedBlocks {
  public:
   SharedBlocks(int64_t down, int64_t across, int64_t threads)

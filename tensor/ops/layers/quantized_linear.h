@@ -2,8 +2,8 @@
 
 #include "tensor/arguments/quantized_weight.h"
 
-/// Linear layers whose weight is stored as 8-bit integers, for inference. tensor/cpu/gemm/README.md says how
-/// their products are computed.
+/// Linear layers with a weight that is stored as 8-bit integers, for inference. tensor/cpu/gemm/README.md
+/// says how their products are computed.
 namespace tessera::ops {
 
 /// The nearest integers of each row, halves to even: scales[j] = max_p |w[j, p]| / 127 and q = w / scales[j].

@@ -118,7 +118,7 @@ TEST_CASE("isa: f32 is multiplied by the backend that was set, else by the faste
         onednn);
   CHECK(choose_f32_product(MatmulBackend::automatic, Processor::zen3, Isa::baseline, true, {768, true}) ==
         onednn);
-  // Of few rows, and of a weight (out, in), whose transposed copy oneDNN would need.
+  // Of few rows, and of a weight (out, in), which oneDNN would need a transposed copy of.
   const auto on_intel = [](F32Class product) {
     return choose_f32_product(MatmulBackend::automatic, Processor::sapphire_rapids, Isa::amx, true, product);
   };

@@ -170,7 +170,7 @@ class TileProduct {
     multiply_step<row_tiles>(from, row, panel, block, panel_at(block.j, p));
   }
 
-  /// Asks for `count` rows of the block in c, from row `first` on.
+  /// Prefetches `count` rows of the block in c, from row `first` on.
   void prefetch(const Block& block, int64_t first, int64_t count) const {
     const int64_t size = target_.is_f32 ? 4 : 2;
     for (int64_t r = first; r < std::min(first + count, block.rows); ++r) {

@@ -63,7 +63,7 @@ void multiply_on_registers(int64_t m, int64_t n, int64_t k, const TileRows& a, c
                            const PairTarget& target) {
   TileRegisters tiles;
   TileProduct<TileRegisters>(tiles, a, b, target, n, k).run(m);
-  if (target.streams) asm volatile("sfence" ::: "memory");  // before another thread is let read c
+  if (target.streams) asm volatile("sfence" ::: "memory");  // before another thread reads c
 }
 
 }  // namespace tessera::kernels::cpu

@@ -143,7 +143,7 @@ void check_layer(int64_t rows, int64_t in, int64_t out) {
 
 TEST_CASE("bf16 product: a layer's products, shared by threads, at edges and over several ranges of k") {
   if (kernels::cpu::bf16_product() != kernels::cpu::Bf16Product::pairs) {
-    MESSAGE("skipped: products of bf16 run through f32 here, whose bits depend on the threads");
+    MESSAGE("skipped: products of bf16 run through f32 here, with bits that depend on the threads");
     return;
   }
   check_layer(200, 130, 70);
