@@ -7,6 +7,7 @@
 #include <set>
 
 #include "optim/parameter_list_checks.h"
+#include "tensor/ops/training/multi_tensor.h"
 #include "tensor/profile/span.h"
 
 namespace tessera::optim {
@@ -235,7 +236,17 @@ void Optimizer::make_arena(int group, DType dtype) {
     }
   }
   if (places.empty()) return;
-  const Tensor arena = Tensor::zeros({numel}, dtype, parameters_[places.front().item].variable.device());
+  const Tensor arena = Tensor::empty({numel}, dtype, parameters_[places.front().item].variable.device());
+  // One kind at a time, so that a thread writes the pages of all states of the elements that it will update.
+  std::vector<Tensor> with_padding;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const Shape all = {padded(places[i].shape.numel())};
+    with_padding.push_back(
+        Tensor::over(arena.storage(), dtype, all, contiguous_strides(all), places[i].offset));
+    if (i + 1 < places.size() && places[i + 1].kind.index == places[i].kind.index) continue;
+    ops::zero_in_place(with_padding);
+    with_padding.clear();
+  }
   for (const auto& [kind, item, shape, offset] : places) {
     const Tensor state = Tensor::over(arena.storage(), dtype, shape, contiguous_strides(shape), offset);
     if (kind.initial != 0.0) fill(state, kind.initial);

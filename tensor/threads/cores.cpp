@@ -160,6 +160,20 @@ std::vector<int> processors_of_team(std::span<const int> allowed, int first, int
   return processors;
 }
 
+int TeamPlaces::take(int threads) {
+  int first = 0;
+  for (const auto& [begin, count] : taken_) {
+    if (begin - first >= threads) break;
+    first = begin + count;
+  }
+  taken_[first] = threads;
+  return first;
+}
+
+void TeamPlaces::leave(int first) {
+  taken_.erase(first);
+}
+
 int parse_thread_count(std::string_view value) {
   int threads = 0;
   const char* const last = value.data() + value.size();

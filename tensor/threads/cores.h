@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,10 +43,24 @@ bool pins_threads();
 /// Slurm and torchrun; 0 where none is set to a number.
 int process_of_machine(const std::function<const char*(const char*)>& variable = std::getenv);
 
-/// The processors of a team's threads, the `team`-th of this process (counted in threads of teams before it):
+/// The processors of a team's threads, `first` being its place among the threads of all teams (`TeamPlaces`):
 /// consecutive ones of `allowed`, so that teams of several ranks lie side by side. Empty where there are
 /// fewer processors than threads.
 std::vector<int> processors_of_team(std::span<const int> allowed, int first, int threads);
+
+/// The places in a process's row of threads that its teams have: a team takes the first gap that is wide
+/// enough, and leaves it when it ends, so that a team of the same size gets the same processors again. Not
+/// for several threads at once.
+class TeamPlaces {
+ public:
+  /// The first place of a team of `threads`.
+  int take(int threads);
+  /// Leaves the places of the team that begins at `first`; does nothing where none does.
+  void leave(int first);
+
+ private:
+  std::map<int, int> taken_;  // first places and numbers of threads
+};
 
 /// The value of TESSERA_NUM_THREADS. Throws ConfigError unless it is an integer from 1 to 4096.
 int parse_thread_count(std::string_view value);

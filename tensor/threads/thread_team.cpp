@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -41,6 +42,27 @@ int first_below(int thread) {
 }
 int end_below(int thread, int ranges) {
   return std::min(first_below(thread) + fan_out, ranges);
+}
+
+/// The places of the pinned teams of this process.
+class PinnedTeams {
+ public:
+  int take(int threads) {
+    const std::lock_guard lock(mutex_);
+    return places_.take(threads);
+  }
+  void leave(int first) {
+    const std::lock_guard lock(mutex_);
+    places_.leave(first);
+  }
+
+ private:
+  std::mutex mutex_;
+  TeamPlaces places_;
+};
+PinnedTeams& pinned_teams() {
+  static auto* const teams = new PinnedTeams;  // teams of other threads may end after static objects
+  return *teams;
 }
 
 void pin(pthread_t thread, int processor) {
@@ -128,11 +150,11 @@ ThreadTeam::ThreadTeam(int threads) : job_(std::make_unique<Job>()) {
   forks_before_ = forks.load(std::memory_order_relaxed);
   undo_openmp_binding();  // threads inherit this one's mask
   available_cores();      // asked for by workers, which may have other masks
-  static std::atomic<int> pinned{0};
   std::vector<int> processors;
   if (pins_threads()) {
+    place_ = pinned_teams().take(threads);
     // Processes of one machine that share a mask have as many threads each.
-    const int first = process_of_machine() * threads + pinned.fetch_add(threads);
+    const int first = process_of_machine() * threads + *place_;
     processors = processors_of_team(allowed_processors(), first, threads);
   }
   team_threads.fetch_add(threads, std::memory_order_relaxed);
@@ -155,6 +177,7 @@ ThreadTeam::ThreadTeam(int threads) : job_(std::make_unique<Job>()) {
   } catch (const std::system_error& error) {
     const int started = this->threads();
     stop();
+    if (place_) pinned_teams().leave(*place_);
     team_threads.fetch_sub(threads, std::memory_order_relaxed);
     throw Error(text("thread team: expected ", threads, " threads, the system gave ", started, " (",
                      error.what(), ")"));
@@ -168,6 +191,7 @@ ThreadTeam::~ThreadTeam() {
   }
   const int ended = threads();
   stop();
+  if (place_) pinned_teams().leave(*place_);
   team_threads.fetch_sub(ended, std::memory_order_relaxed);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tensor/function_ref.h"
@@ -52,7 +53,8 @@ class ThreadTeam {
 
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<Job> job_;
-  uint32_t forks_before_;  ///< the number of forks that led to the process in which the team was made
+  std::optional<int> place_;  ///< among the threads of the process's pinned teams
+  uint32_t forks_before_;     ///< the number of forks that led to the process in which the team was made
 };
 
 }  // namespace tessera

@@ -92,6 +92,7 @@ std::vector<OpRow> creation_rows() {
   rows.push_back({.name = "to_device", .tested_in = "tests/cuda/device/host_copies_test.cpp"});
   rows.push_back({.name = "power_sums", .tested_in = "tests/optim/clip_test.cpp"});
   rows.push_back({.name = "scale_and_find_nonfinite", .tested_in = "tests/optim/grad_scaler_test.cpp"});
+  rows.push_back({.name = "zero_in_place", .tested_in = "tests/optim/state_test.cpp"});
   return rows;
 }
 

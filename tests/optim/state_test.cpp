@@ -4,6 +4,11 @@
 
 #include "optim/rules/adam.h"
 #include "optim/rules/sgd.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/elementwise/unary.h"
+#include "tensor/ops/reduction.h"
+#include "tensor/ops/training/multi_tensor.h"
 #include "tests/optim/golden_runs.h"
 
 using namespace tessera;
@@ -140,4 +145,18 @@ TEST_CASE("optimizer state: an entry that does not fit is refused by name, and n
   bad.groups[0][1].value = 1.5;
   CHECK_THROWS_AS(adam.load_state(bad), ConfigError);
   CHECK(adam.state().groups[0][1].value == 0.9);
+}
+
+TEST_CASE("optimizer state: lists of tensors are set to zero, whatever their layout and dtype") {
+  const Tensor whole = ops::full({5000}, 1.0, f32), matrix = ops::full({3, 4}, 2.0, f64),
+               half = ops::full({70}, 3.0, bf16);
+  const std::vector<Tensor> list{whole.narrow(0, 1, 4998), Tensor(), matrix.transpose(0, 1), half};
+  const uint64_t version = half.version();
+  ops::zero_in_place(list);
+  CHECK(whole.select(0, 0).item<float>() == 1);
+  CHECK(whole.select(0, 4999).item<float>() == 1);
+  for (const Tensor& zeros : list)
+    if (zeros.defined()) CHECK(ops::sum(ops::abs(ops::cast(zeros, f64))).item<double>() == 0);
+  CHECK(half.version() > version);
+  CHECK_THROWS_AS(ops::zero_in_place(std::vector{Tensor::zeros({2}, i64)}), DTypeError);
 }

@@ -161,6 +161,7 @@ TEST_CASE("a target with elements that overlap each other is refused with the pa
                          ValueError);
     const Tensor list[] = {Tensor::zeros({2}, f32), out};
     CHECK_THROWS_WITH_AS(ops::clamp_in_place(list, 1), doctest::Contains("clamp_in_place"), ValueError);
+    CHECK_THROWS_WITH_AS(ops::zero_in_place(list), doctest::Contains("zero_in_place"), ValueError);
     CHECK_THROWS_WITH_AS(ops::scale_in_place(list, Tensor::scalar(2.0)), doctest::Contains("scale_in_place"),
                          ValueError);
   }
@@ -254,6 +255,7 @@ TEST_CASE("lists: a tensor that is listed twice, or overlaps another, is refused
     CHECK_THROWS_WITH_AS(ops::scale_and_find_nonfinite(list, factor),
                          doctest::Contains("scale_and_find_nonfinite"), ValueError);
     CHECK_THROWS_WITH_AS(ops::clamp_in_place(list, 1), doctest::Contains("clamp_in_place"), ValueError);
+    CHECK_THROWS_WITH_AS(ops::zero_in_place(list), doctest::Contains("zero_in_place"), ValueError);
   }
   CHECK(elements(all) == elements(counting({12})));
   ops::scale_in_place(side_by_side, factor);

@@ -1,6 +1,7 @@
 // The line of this processor in the table of f32 products (tensor/cpu/gemm/product_choice.cpp): our kernels
 // and oneDNN in turns over the linear layers of a block of several presets, with the first operand read in
-// place (forward, gradient of the input) and stored transposed (gradient of the weight).
+// place (forward, gradient of the input) and stored transposed (gradient of the weight); then products of few
+// rows, with a weight (in, out) and with one (out, in).
 //
 //     build/release/bin/bench/bench_product_choice
 //     TESSERA_ISA_MAX=avx2 build/release/bin/bench/bench_product_choice
@@ -75,6 +76,31 @@ struct Kind {
   }
 };
 
+/// The numbers of rows at which products with a weight change hands.
+struct FewRows {
+  int64_t library_below = 0;  ///< fewer rows are the library's, with either layout
+  int64_t ours_below = 0;     ///< fewer rows with a weight (out, in) are ours, from 128 on
+
+  void measure(int64_t in, int64_t out) {
+    const Tensor stored = values({in, out}), weight = values({out, in});
+    constexpr int64_t many = 128;
+    bool ours_so_far = true;
+    for (int64_t rows = 32; rows <= 4096; rows *= 2) {
+      const Tensor x = values({rows, in}), y = values({rows, out});
+      const double flops = 2.0 * static_cast<double>(rows * in * out);
+      Kind plain, transposed;
+      plain.measure("few rows", "weight (in, out)", {rows, out, in}, flops,
+                    [&] { ops::matmul_out(y, x, stored); });
+      transposed.measure("few rows", "weight (out, in)", {rows, out, in}, flops,
+                         [&] { ops::matmul_out(y, x, weight.transpose(0, 1)); });
+      if (rows < many && plain.log_ratio + transposed.log_ratio > 0) library_below = 2 * rows;
+      ours_so_far = ours_so_far && (rows < many || transposed.is_ours_faster());
+      if (rows >= many && ours_so_far) ours_below = 2 * rows;
+    }
+    if (library_below == 0) library_below = 32;
+  }
+};
+
 }  // namespace
 
 int main() {
@@ -103,12 +129,15 @@ int main() {
                            [&] { ops::matmul_accumulate(dw, dy.transpose(0, 1), x); });
       }
     }
+    FewRows few;
+    few.measure(1024, 2048);
     const auto mean = [](const Kind& kind) { return std::exp(-kind.log_ratio / kind.cases); };
     std::cout << "\nours over oneDNN, geometric mean: " << mean(in_place) << " in place, " << mean(transposed)
               << " transposed\n    {Processor::" << name(this_processor())
               << ", Isa::" << name(std::min(current_isa(), Isa::avx512)) << ", "
               << (in_place.is_ours_faster() ? "packed" : "library") << ", "
-              << (transposed.is_ours_faster() ? "packed" : "library") << "},\n";
+              << (transposed.is_ours_faster() ? "packed" : "library") << ", " << few.library_below << ", "
+              << few.ours_below << "},\n";
   } catch (const Error& error) {
     std::cerr << "bench_product_choice: " << error.what() << "\n";
     return 2;

@@ -1,7 +1,8 @@
 // How a training step scales with threads, by arithmetic: the products and the attention of each preset are
 // shared as on the machine (thread_cut.h, attention_shares.h), and an operation ends with its busiest thread.
 // Nothing runs, so machines that are not at hand are answered too. Passes over memory are left out: they
-// scale with the memory's channels. Prints a table of speedups over one thread.
+// scale with the memory's channels. Prints a table of speedups over one thread for f32 and one for bf16 on
+// tiles.
 //
 //     build/release/bin/bench/bench_scaling
 
@@ -15,16 +16,25 @@
 #include "tensor/cpu/attention/attention_head_backward.h"
 #include "tensor/cpu/attention/attention_shares.h"
 #include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/gemm/shared_blocks.h"
 
 namespace {
 
 using namespace tessera;
 using namespace tessera::kernels::cpu;
 
-// Multiply-adds in a microsecond of one thread (60 GFLOP/s), and the microseconds of one step of the tree in
-// which threads are started and awaited, measured by bench_parallel.
-constexpr double rate = 30000, step_of_tree = 1;
-constexpr int64_t grain = 1 << 17;
+/// What a thread computes in a microsecond, in multiply-adds: of products, and of attention.
+struct Rates {
+  const char* name;
+  double products, attention;
+  bool tiles;
+};
+// 60 GFLOP/s; 1,000 and 250.
+constexpr Rates f32_rates{"f32", 30000, 30000, false}, tile_rates{"bf16 on tiles", 500000, 125000, true};
+// The microseconds of one step of the tree in which threads are started and awaited, measured by
+// bench_parallel.
+constexpr double step_of_tree = 1;
+constexpr int64_t grain = 1 << 17, tile_grain = 1 << 20;
 constexpr CutCosts costs{.row_step = 8, .column_step = 16, .a_work = 16, .b_work = 16};
 
 double start_of(int64_t threads) {
@@ -33,18 +43,31 @@ double start_of(int64_t threads) {
                             std::ceil(std::log(3.0 * static_cast<double>(threads) + 1) / std::log(4.0) - 1);
 }
 
+/// Microseconds of a product on tiles: packing in equal parts, at 16 multiply-adds an element, then blocks.
+double tile_product_time(const ProductExtents& e, int64_t threads, const Rates& rates) {
+  threads = std::clamp<int64_t>(e.m * e.n * e.k / tile_grain, 1, threads);
+  const SharedGrid grid = shared_grid(e.m, e.n, threads, 32, 128, 512);
+  const int64_t most = (grid.blocks() + grid.threads - 1) / grid.threads;
+  const double whole = static_cast<double>(e.m * e.n * e.k),
+               packing = static_cast<double>(16 * e.k * e.n) / static_cast<double>(threads);
+  return (whole / static_cast<double>(grid.blocks()) * static_cast<double>(most) + packing) / rates.products +
+         2 * start_of(threads);
+}
+
 /// Microseconds of a product on `threads`.
-double product_time(const ProductExtents& e, int64_t threads) {
+double product_time(const ProductExtents& e, int64_t threads, const Rates& rates) {
+  if (rates.tiles) return tile_product_time(e, threads, rates);
   const ProductPlan plan =
       plan_products(e, grain, threads, [&](int64_t parts) { return fastest_cut(e.m, e.n, parts, costs); });
   int64_t slowest = 0;
   for (int64_t t = 0; t < plan.threads; ++t)
     slowest = std::max(slowest, thread_time(plan.cut, e.m, e.n, t, costs));
-  return static_cast<double>(slowest * e.k) / rate + start_of(plan.threads);
+  return static_cast<double>(slowest * e.k) / rates.products + start_of(plan.threads);
 }
 
 /// Microseconds of attention's forward and backward on `threads`: 2 and 5 products.
-double attention_time(int64_t batch, int64_t heads, int64_t time, int64_t width, int64_t threads) {
+double attention_time(int64_t batch, int64_t heads, int64_t time, int64_t width, int64_t threads,
+                      const Rates& rates) {
   AttentionCall call{};
   call.q = call.k = call.v = Tensor::empty({batch, heads, time, width}, f32, meta());
   call.causal = true;
@@ -75,35 +98,42 @@ double attention_time(int64_t batch, int64_t heads, int64_t time, int64_t width,
       backward = std::max(backward, pairs);
     }
   }
-  return static_cast<double>((2 * forward + 5 * backward) * width) / rate + 2 * start_of(used);
+  return static_cast<double>((2 * forward + 5 * backward) * width) / rates.attention + 2 * start_of(used);
 }
 
-double step_time(const models::Preset& preset, int64_t threads) {
+double step_time(const models::Preset& preset, int64_t threads, const Rates& rates) {
   const models::GptOptions& o = preset.model;
   const int64_t rows = preset.batch_size * o.block_size, c = o.width;
   const auto three = [&](int64_t in, int64_t out) {
-    return product_time({1, rows, out, in}, threads) + product_time({1, rows, in, out}, threads) +
-           product_time({1, out, in, rows}, threads);
+    return product_time({1, rows, out, in}, threads, rates) +
+           product_time({1, rows, in, out}, threads, rates) +
+           product_time({1, out, in, rows}, threads, rates);
   };
   const double layer = three(c, 3 * c) + three(c, c) + three(c, 4 * c) + three(4 * c, c) +
-                       attention_time(preset.batch_size, o.heads, o.block_size, c / o.heads, threads);
+                       attention_time(preset.batch_size, o.heads, o.block_size, c / o.heads, threads, rates);
   return static_cast<double>(o.layers) * layer + three(c, o.vocabulary);
 }
 
-}  // namespace
-
-int main() {
+void print_table(const Rates& rates) {
   const std::vector<int64_t> counts{2, 4, 8, 16, 28, 32, 56, 64, 96, 128};
-  std::printf("| threads |");
+  std::printf("| %s, threads |", rates.name);
   for (const int64_t threads : counts) std::printf(" %lld |", static_cast<long long>(threads));
   std::printf("\n| --- |");
   for (size_t i = 0; i < counts.size(); ++i) std::printf(" --- |");
   std::printf("\n");
   for (const std::string& name : models::preset_names()) {
     const models::Preset preset = models::preset(name, 65);
-    const double alone = step_time(preset, 1);
+    const double alone = step_time(preset, 1, rates);
     std::printf("| %s |", name.c_str());
-    for (const int64_t threads : counts) std::printf(" %.1f |", alone / step_time(preset, threads));
+    for (const int64_t threads : counts) std::printf(" %.1f |", alone / step_time(preset, threads, rates));
     std::printf("\n");
   }
+}
+
+}  // namespace
+
+int main() {
+  print_table(f32_rates);
+  std::printf("\n");
+  print_table(tile_rates);
 }

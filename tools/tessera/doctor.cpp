@@ -75,29 +75,6 @@ FindingGroup examine_build() {
   return group;
 }
 
-std::string product_of_f32(bool a_transposed) {
-  using namespace kernels::cpu;
-  switch (f32_product({1024, a_transposed})) {
-    case F32Product::packed:
-      return text("our kernels, compiled for ", name(std::min(current_isa(), Isa::avx512)));
-    case F32Product::onednn:
-      return text("oneDNN, with ", name(onednn_isa()));
-    default:
-      return text("Eigen, compiled for ", name(std::min(current_isa(), Isa::avx512)));
-  }
-}
-
-std::string product_of_bf16() {
-  switch (kernels::cpu::bf16_product()) {
-    case kernels::cpu::Bf16Product::onednn:
-      return "oneDNN, on AMX tiles";
-    case kernels::cpu::Bf16Product::pairs:
-      return "our kernels, on AVX512-BF16";
-    default:
-      return "through f32";
-  }
-}
-
 /// The instruction set of the processor, the limit by TESSERA_ISA_MAX, and the resulting kernels.
 void add_instruction_sets(FindingGroup& group) {
   using namespace kernels::cpu;
@@ -109,10 +86,11 @@ void add_instruction_sets(FindingGroup& group) {
     add("limit", isa_limit() == Isa::amx ? "none" : text(name(isa_limit()), ", by TESSERA_ISA_MAX"),
         limited ? "slower than the processor: TESSERA_ISA_MAX is for tests" : "");
     add("instruction set in use", std::string(name(current_isa())), "");
-    add("f32 matrix products", product_of_f32(false), "");
-    add("f32 weight gradients", product_of_f32(true), "");
+    add("f32 matrix products", f32_choices(false, false), "");
+    add("f32, with a weight (out, in)", f32_choices(false, true), "");
+    add("f32 weight gradients", f32_choices(true, false), "");
     const bool through_f32 = bf16_product() == Bf16Product::through_f32;
-    add("bf16 matrix products", product_of_bf16(),
+    add("bf16 matrix products", bf16_choice(),
         through_f32 ? "--dtype bf16 works, and is slower than fp32" : "");
   } catch (const ConfigError& error) {
     add("limit", "not known", error.what());

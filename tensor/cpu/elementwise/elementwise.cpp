@@ -8,6 +8,10 @@
 namespace tessera::kernels::cpu {
 namespace {
 
+bool waits_for_memory(BinaryOp op) {
+  return op == BinaryOp::add || op == BinaryOp::sub || op == BinaryOp::mul || op == BinaryOp::relu_backward;
+}
+
 /// The type in which inner loops compute values of `type`.
 DType block_type_of(DType type) {
   return type == bf16 || type == f16 ? f32 : type == boolean ? u8 : type;
@@ -47,8 +51,9 @@ void binary(BinaryOp op, DType type, const Tensor& a, const Tensor& b, const Ten
   const BinaryBlocks blocks = TESSERA_PER_ISA(binary_blocks)(op, compute);
   require_kernel(blocks.arrays != nullptr, type);
   // When both are broadcast along the innermost dimension, `a` is gathered into a block.
-  walk_binary(blocks, out.shape(), Operand::of(out, is_comparison(op) ? u8 : compute),
-              Operand::of(a, compute, false), Operand::of(b, compute, true));
+  Operand result = Operand::of(out, is_comparison(op) ? u8 : compute);
+  result.waits_for_memory = waits_for_memory(op);
+  walk_binary(blocks, out.shape(), result, Operand::of(a, compute, false), Operand::of(b, compute, true));
 }
 
 void binary_scalar(BinaryOp op, DType type, const Tensor& x, const Scalar& scalar, bool scalar_first,
@@ -59,7 +64,9 @@ void binary_scalar(BinaryOp op, DType type, const Tensor& x, const Scalar& scala
   alignas(8) char element[8];
   scalar.write(type == boolean ? boolean : compute, element, "elementwise operation");
   const Operand constant = {element, compute, Strides::filled(out.ndim(), 0), compute, true};
-  const Operand result = Operand::of(out, is_comparison(op) ? u8 : compute), tensor = Operand::of(x, compute);
+  Operand result = Operand::of(out, is_comparison(op) ? u8 : compute);
+  result.waits_for_memory = waits_for_memory(op);
+  const Operand tensor = Operand::of(x, compute);
   walk_binary(blocks, out.shape(), result, scalar_first ? constant : tensor,
               scalar_first ? tensor : constant);
 }
@@ -79,14 +86,14 @@ void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tens
   const TernaryBlock kernel = TESSERA_PER_ISA(where_block)(size_of(out.dtype()));
   const DType type = out.dtype();
   walk_blocks(
-      out.shape(), Operand::of(out, type),
+      out.shape(), Operand::of_fast(out, type),
       {Operand::of(condition, u8), Operand::of(a, type), Operand::of(b, type)},
       [&](const Block& block) { kernel(block.in[0], block.in[1], block.in[2], 0.0, block.out, block.n); });
 }
 
 void cast(const Tensor& x, const Tensor& out) {
   const UnaryBlock kernel = TESSERA_PER_ISA(convert_block)(x.dtype(), out.dtype());
-  walk_blocks(out.shape(), Operand::of(out, out.dtype()), {Operand::of(x, x.dtype())},
+  walk_blocks(out.shape(), Operand::of_fast(out, out.dtype()), {Operand::of(x, x.dtype())},
               [&](const Block& block) { kernel(block.in[0], block.out, block.n); });
 }
 
@@ -96,7 +103,7 @@ void fill(const Tensor& out, const Scalar& value) {
   const DType type = out.dtype();
   const UnaryBlock copy = TESSERA_PER_ISA(convert_block)(type, type);
   const Operand constant = {element, type, Strides::filled(out.ndim(), 0), type};
-  walk_blocks(out.shape(), Operand::of(out, type), {constant},
+  walk_blocks(out.shape(), Operand::of_fast(out, type), {constant},
               [&](const Block& block) { copy(block.in[0], block.out, block.n); });
 }
 

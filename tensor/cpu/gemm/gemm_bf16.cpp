@@ -9,21 +9,21 @@
 
 #include "tensor/cpu/gemm/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/gemm/shared_blocks.h"
 #include "tensor/cpu/gemm/tiles/tile_product.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/scratch.h"
+#include "tensor/cpu/loops/streamed_result.h"
 
 namespace tessera::kernels::cpu {
 namespace {
 
-// The fewest multiply-adds for which a second thread is worth its start.
-constexpr int64_t grain = 1 << 18;
+// The fewest multiply-adds for which a second thread is worth its start: on vectors, and on tiles.
+constexpr int64_t grain = 1 << 18, tile_grain = 1 << 20;
 // The size of a packed block of b, which leaves space for a's rows in a second-level cache of 1 MiB.
 constexpr int64_t block_bytes = 400 << 10;
 // On tiles, which come with second-level caches of 2 MiB: beside it are a's rows and sums.
 constexpr int64_t tile_block_bytes = 768 << 10;
-// A block of c that is this large is not in a second-level cache any more when it is read.
-constexpr int64_t streamed_bytes = 4 << 20;
 // The longest range of k where c is f32 and holds the sums of several ranges: read in place, and packed. A
 // panel of a packed range takes 16 KiB of the first-level cache beside the rows of b that pass through it.
 constexpr int64_t max_k_range = 2048, max_packed_k_range = 512;
@@ -38,6 +38,20 @@ int64_t block_columns(int64_t k, int64_t n) {
   }
   const int64_t most = tile_block_bytes / (2 * std::min(k, tile_k_range)), blocks = (n + most - 1) / most;
   return std::min(((n + blocks - 1) / blocks + 31) / 32 * 32, n);
+}
+
+// Rows or columns that threads pack at a time: a multiple of the tiles' and the panels' 16.
+constexpr int64_t unit = 32;
+// The most bytes of packed rows, and of packed columns that threads share.
+constexpr int64_t most_packed = 16 << 20;
+
+int64_t units(int64_t extent) {
+  return (extent + unit - 1) / unit;
+}
+
+/// The rows or columns of `extent` that are packed together: `most_packed` bounds the memory of a product.
+int64_t packed_together(int64_t extent, int64_t k) {
+  return std::min(std::max(most_packed / (2 * k) / unit * unit, unit), units(extent) * unit);
 }
 
 /// A first operand (m, k) that is stored transposed, packed: in panels of 16 rows for vectors, in tiles for
@@ -77,7 +91,7 @@ class PackedRows {
 
 /// Whether c is written past the caches, where `threads` write equal parts of it.
 template <class C>
-bool streams_past_caches(const Gemm<bfloat16, C>& gemm, int64_t threads) {
+bool streams(const Gemm<bfloat16, C>& gemm, int64_t threads) {
   const bool on_lines = reinterpret_cast<uintptr_t>(gemm.c) % 64 == 0 && gemm.ldc % 32 == 0;
   return std::is_same_v<C, bfloat16> && !gemm.accumulate && on_lines &&
          2 * gemm.m * gemm.n >= streamed_bytes * threads;
@@ -90,7 +104,7 @@ PairTarget target_of(const Gemm<bfloat16, C>& gemm, const float* bias, int64_t c
           .is_f32 = std::is_same_v<C, float>,
           .accumulate = gemm.accumulate,
           .bias = bias ? bias + column : nullptr,
-          .streams = streams_past_caches(gemm, 1)};
+          .streams = streams(gemm, 1)};
 }
 
 /// Part `p` .. `p` + `depth` of the sums over k.
@@ -115,20 +129,24 @@ int64_t longest_range(const Gemm<bfloat16, C>& gemm) {
 /// The product over one range of k in the calling thread.
 template <class C>
 void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias) {
-  const int64_t width = block_columns(gemm.k, gemm.n);
+  const int64_t width = block_columns(gemm.k, gemm.n),
+                height = gemm.a_transposed ? packed_together(gemm.m, gemm.k) : gemm.m;
   const Scratch<uint32_t> packed_b(PairPanels::size_for(gemm.k, width));
-  const Scratch<uint32_t> packed_a(gemm.a_transposed ? PackedRows::size_for(gemm.k, gemm.m) : 0);
+  const Scratch<uint32_t> packed_a(gemm.a_transposed ? PackedRows::size_for(gemm.k, height) : 0);
   const PackedRows rows(packed_a.get(), gemm.k);
   const PairPanels panels{packed_b.get(), PairPanels::stride_for(gemm.k)};
-  if (gemm.a_transposed) rows.pack(gemm.a, gemm.lda, gemm.m);
-  for (int64_t j = 0; j < gemm.n; j += width) {
-    const int64_t columns = std::min(width, gemm.n - j);
-    pack_pairs(gemm.b_at(0, j), gemm.ldb, gemm.b_transposed, gemm.k, columns, panels);
-    const PairTarget target = target_of(gemm, bias, j);
-    if (gemm.a_transposed)
-      rows.multiply(gemm.m, columns, panels, target);
-    else
-      multiply_pairs(gemm.m, columns, gemm.k, {gemm.a, gemm.lda, 2}, panels, target);
+  for (int64_t i = 0; i < gemm.m; i += height) {
+    const Gemm<bfloat16, C> band = gemm.tile(i, std::min(height, gemm.m - i), 0, gemm.n);
+    if (gemm.a_transposed) rows.pack(band.a, band.lda, band.m);
+    for (int64_t j = 0; j < gemm.n; j += width) {
+      const int64_t columns = std::min(width, gemm.n - j);
+      pack_pairs(gemm.b_at(0, j), gemm.ldb, gemm.b_transposed, gemm.k, columns, panels);
+      const PairTarget target = target_of(band, bias, j);
+      if (gemm.a_transposed)
+        rows.multiply(band.m, columns, panels, target);
+      else
+        multiply_pairs(band.m, columns, gemm.k, {band.a, band.lda, 2}, panels, target);
+    }
   }
 }
 
@@ -144,8 +162,8 @@ ThreadCut choose_cut(const Gemm<bfloat16, C>& gemm, int64_t parts) {
 template <class C>
 class SharedProduct {
  public:
-  SharedProduct(const Gemm<bfloat16, C>& gemm, const float* bias)
-      : gemm_(gemm), bias_(bias), threads_(num_threads()) {}
+  SharedProduct(const Gemm<bfloat16, C>& gemm, const float* bias, int64_t threads)
+      : gemm_(gemm), bias_(bias), threads_(threads) {}
 
   void run() const {
     const int64_t step = longest_range(gemm_);
@@ -154,34 +172,31 @@ class SharedProduct {
   }
 
  private:
-  /// Rows or columns that are packed at a time; a multiple of the tiles' 16.
-  static constexpr int64_t unit = 32;
-  /// The most bytes of packed columns.
-  static constexpr int64_t most_packed = 16 << 20;
   /// Rows of a block of c.
   static constexpr int64_t most_rows = 128;
 
   void multiply_range(const Gemm<bfloat16, C>& gemm, const float* bias) const {
-    const int64_t width =
-        std::min(std::max(most_packed / (2 * gemm.k) / unit * unit, unit), units(gemm.n) * unit);
-    const Scratch<uint32_t> packed_a(gemm.a_transposed ? PackedRows::size_for(gemm.k, gemm.m) : 0);
+    const int64_t width = packed_together(gemm.n, gemm.k),
+                  height = gemm.a_transposed ? packed_together(gemm.m, gemm.k) : gemm.m;
+    const Scratch<uint32_t> packed_a(gemm.a_transposed ? PackedRows::size_for(gemm.k, height) : 0);
     const Scratch<uint32_t> packed_b(PairPanels::size_for(gemm.k, width));
     const PairPanels b{packed_b.get(), PairPanels::stride_for(gemm.k)};
-    const TileRows a = gemm.a_transposed
-                           ? TileRows::packed(reinterpret_cast<const bfloat16*>(packed_a.get()), gemm.k)
-                           : TileRows::in_place(gemm.a, gemm.lda);
-    for (int64_t j = 0; j < gemm.n; j += width) {
-      const Gemm<bfloat16, C> columns = gemm.tile(0, gemm.m, j, std::min(width, gemm.n - j));
-      pack(columns, j == 0 ? reinterpret_cast<bfloat16*>(packed_a.get()) : nullptr, b);
-      multiply_columns(columns, a, b, bias ? bias + j : nullptr);
-    }
+    auto* const rows = reinterpret_cast<bfloat16*>(packed_a.get());
+    for (int64_t j = 0; j < gemm.n; j += width)
+      for (int64_t i = 0; i < gemm.m; i += height) {
+        const Gemm<bfloat16, C> block =
+            gemm.tile(i, std::min(height, gemm.m - i), j, std::min(width, gemm.n - j));
+        // One block of packed rows serves all columns.
+        pack(block, i > 0 ? nullptr : &b, j > 0 && height >= gemm.m ? nullptr : rows);
+        const TileRows a =
+            gemm.a_transposed ? TileRows::packed(rows, gemm.k) : TileRows::in_place(block.a, block.lda);
+        multiply_block(block, a, b, bias ? bias + j : nullptr);
+      }
   }
 
-  static int64_t units(int64_t extent) { return (extent + unit - 1) / unit; }
-
-  /// Packs b, and a into `to_a` unless null.
-  void pack(const Gemm<bfloat16, C>& gemm, bfloat16* to_a, const PairPanels& to_b) const {
-    const int64_t of_a = to_a ? units(gemm.m) : 0, all = of_a + units(gemm.n);
+  /// Packs b and a, each unless its target is null.
+  void pack(const Gemm<bfloat16, C>& gemm, const PairPanels* to_b, bfloat16* to_a) const {
+    const int64_t of_a = to_a ? units(gemm.m) : 0, all = of_a + (to_b ? units(gemm.n) : 0);
     parallel_for(all, std::max<int64_t>(1, (1 << 13) / gemm.k), [&](int64_t begin, int64_t end) {
       if (begin < of_a) {
         const int64_t i = begin * unit, rows = std::min(std::min(end, of_a) * unit, gemm.m) - i;
@@ -191,28 +206,24 @@ class SharedProduct {
         const int64_t j = std::max<int64_t>(begin - of_a, 0) * unit,
                       columns = std::min((end - of_a) * unit, gemm.n) - j;
         pack_pairs(gemm.b_at(0, j), gemm.ldb, gemm.b_transposed, gemm.k, columns,
-                   {to_b.data + j / panel_width * to_b.stride, to_b.stride});
+                   {to_b->data + j / panel_width * to_b->stride, to_b->stride});
       }
     });
   }
 
-  void multiply_columns(const Gemm<bfloat16, C>& gemm, const TileRows& a, const PairPanels& b,
-                        const float* bias) const {
-    const int64_t height = shared_height(gemm.m, threads_, unit, most_rows),
-                  down = (gemm.m + height - 1) / height;
-    // Few rows give narrower blocks, so that every thread has some.
-    const int64_t least = (4 * threads_ + down - 1) / down,
-                  width = std::min(block_columns(gemm.k, gemm.n), units((gemm.n + least - 1) / least) * unit),
-                  across = (gemm.n + width - 1) / width;
-    const bool streams = streams_past_caches(gemm, threads_);
-    SharedBlocks(down, across, threads_).for_each([&](int64_t i, int64_t j) {
-      const int64_t row = i * height, column = j * width;
+  void multiply_block(const Gemm<bfloat16, C>& gemm, const TileRows& a, const PairPanels& b,
+                      const float* bias) const {
+    const SharedGrid grid =
+        shared_grid(gemm.m, gemm.n, threads_, unit, most_rows, block_columns(gemm.k, gemm.n));
+    const bool streamed = streams(gemm, threads_);
+    SharedBlocks(grid).for_each([&](int64_t i, int64_t j) {
+      const int64_t row = i * grid.height, column = j * grid.width;
       const Gemm<bfloat16, C> block =
-          gemm.tile(row, std::min(height, gemm.m - row), column, std::min(width, gemm.n - column));
+          gemm.tile(row, std::min(grid.height, gemm.m - row), column, std::min(grid.width, gemm.n - column));
       TileRows rows = a;
       rows.data = a.at(row, 0);
       PairTarget target = target_of(block, bias ? bias + column : nullptr, 0);
-      target.streams = streams;
+      target.streams = streamed;
       multiply_tiles(block.m, block.n, block.k, rows, {b.data + column / panel_width * b.stride, b.stride},
                      target);
     });
@@ -227,11 +238,13 @@ template <class C>
 void run(const Tensor& a, const Tensor& b, const float* bias, const Tensor& out, bool accumulate) {
   const ProductBatch<bfloat16, C> batch = product_batch<bfloat16, C>(a, b, out, accumulate);
   const Gemm<bfloat16, C>& first = batch.first;
-  if (batch.count == 1 && first.m * first.n * first.k >= 2 * grain && multiplies_pairs_on_tiles())
-    return SharedProduct<C>(first, bias).run();
-  for_each_block(batch, grain, &choose_cut<C>, [&](const Gemm<bfloat16, C>& block, int64_t column) {
-    gemm_bf16(block, bias ? bias + column : nullptr);
-  });
+  const bool on_tiles = multiplies_pairs_on_tiles();
+  const int64_t threads = std::min<int64_t>(num_threads(), first.m * first.n * first.k / tile_grain);
+  if (batch.count == 1 && on_tiles && threads > 1) return SharedProduct<C>(first, bias, threads).run();
+  for_each_block(batch, on_tiles ? tile_grain : grain, &choose_cut<C>,
+                 [&](const Gemm<bfloat16, C>& block, int64_t column) {
+                   gemm_bf16(block, bias ? bias + column : nullptr);
+                 });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "tensor/cpu/gemm/packed_product.h"
 #include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/loops/streamed_result.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -85,9 +86,18 @@ ThreadCut choose_cut(const Gemm<float>& g, int64_t parts) {
   return fastest_cut(g.m, g.n, parts, {tile_rows, packed_columns, operand_work, operand_work});
 }
 
+/// Whether a c of one range is written past the caches: where `threads` write equal parts of it, and panels
+/// begin on lines. Sums of several ranges are in a cache when the last one is added.
+bool streams(const ProductBatch<float, float>& batch, int64_t threads) {
+  const Gemm<float>& g = batch.first;
+  const bool on_lines = reinterpret_cast<uintptr_t>(g.c) % 64 == 0 && g.ldc % packed_columns == 0;
+  return batch.count == 1 && !g.accumulate && g.k <= longest_range && on_lines &&
+         4 * g.m * g.n >= streamed_bytes * threads;
+}
+
 }  // namespace
 
-void gemm_packed_f32(const Gemm<float>& g, const float* bias) {
+void gemm_packed_f32(const Gemm<float>& g, const float* bias, bool streams) {
   const auto multiply = TESSERA_PER_ISA(packed_product_f32);
   const int64_t depth = range_of(g.k), width = block_columns(depth, g.n), panel = panel_stride(depth);
   const int64_t height = g.a_transposed ? std::min(g.m, rounded_up(row_block_elements / depth, 48)) : g.m;
@@ -113,19 +123,22 @@ void gemm_packed_f32(const Gemm<float>& g, const float* bias) {
                   .c = g.c + i * g.ldc + j,
                   .ldc = g.ldc,
                   .accumulate = range.accumulate,
-                  .bias = range.bias ? range.bias + j : nullptr});
+                  .bias = range.bias ? range.bias + j : nullptr,
+                  .streams = streams});
       }
     }
   });
+  if (streams) TESSERA_PER_ISA(finish_streaming)();
 }
 
 void matmul_packed_f32(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                        bool accumulate) {
   const float* const added = bias.defined() ? bias.data<float>() : nullptr;
-  for_each_block(product_batch<float, float>(a, b, out, accumulate), grain, &choose_cut,
-                 [&](const Gemm<float>& block, int64_t column) {
-                   gemm_packed_f32(block, added ? added + column : nullptr);
-                 });
+  const ProductBatch<float, float> batch = product_batch<float, float>(a, b, out, accumulate);
+  const bool streamed = streams(batch, num_threads());
+  for_each_block(batch, grain, &choose_cut, [&](const Gemm<float>& block, int64_t column) {
+    gemm_packed_f32(block, added ? added + column : nullptr, streamed);
+  });
 }
 
 PackedOperand::PackedOperand(int64_t k, int64_t n) : panels_(panels_for(n) * panel_stride(k)) {}

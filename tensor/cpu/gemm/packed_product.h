@@ -25,6 +25,7 @@ struct PackedProduct {
   int64_t ldc;
   bool accumulate;
   const float* bias;
+  bool streams = false;  ///< whole rows of tiles go past the caches; c and ldc are then multiples of 16
 };
 
 // clang-format off

@@ -1,8 +1,6 @@
 #pragma once  // internal
 
 #include <algorithm>
-#include <atomic>
-#include <vector>
 
 #include "tensor/cpu/gemm/gemm.h"
 #include "tensor/cpu/gemm/thread_cut.h"
@@ -26,9 +24,9 @@
 /// cache limits a block too: a thread then gets several blocks, and every thread equally many
 /// (`blocks_of_at_most`).
 ///
-/// A cut depends on the extents and the number of threads alone; products on tiles have none, but
-/// `SharedBlocks`. A library may sum a block of another size
-/// in another order, so a changed cut is a change of results.
+/// A cut depends on the extents and the number of threads alone; a product on tiles has none, but blocks that
+/// threads take as they get to them (shared_blocks.h). A library may sum a block of another size in another
+/// order, so a changed cut is a change of results.
 namespace tessera::kernels::cpu {
 
 /// A grid of blocks of c, however many each thread gets: the number of blocks of rows and of columns, and the
@@ -53,45 +51,6 @@ struct Cut {
     return std::min(extent, (extent * i / count + (round_up ? step - 1 : 0)) / step * step);
   }
 };
-
-/// A grid of blocks of c that threads share dynamically: each begins with those of its rows, down these for
-/// one column after another, and then takes some of the others'. A thread that is delayed (by another program
-/// on its core, or a slower core) then does not delay the product. For kernels with bits that do not depend
-/// on the cut.
-class SharedBlocks {
- public:
-  SharedBlocks(int64_t down, int64_t across, int64_t threads)
-      : down_(down), across_(across), threads_(threads) {}
-
-  /// Calls multiply(row, column) of the grid for every block, in all threads.
-  template <class Multiply>
-  void for_each(const Multiply& multiply) const {
-    std::vector<std::atomic<int64_t>> begun(static_cast<size_t>(threads_));  // blocks of each thread
-    parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t thread = begin; thread < end; ++thread)
-        for (int64_t i = 0; i < threads_; ++i) take_from((thread + i) % threads_, begun, multiply);
-    });
-  }
-
- private:
-  template <class Multiply>
-  void take_from(int64_t thread, std::vector<std::atomic<int64_t>>& begun, const Multiply& multiply) const {
-    const int64_t first = down_ * thread / threads_, rows = down_ * (thread + 1) / threads_ - first;
-    while (true) {
-      const int64_t i = begun[static_cast<size_t>(thread)].fetch_add(1, std::memory_order_relaxed);
-      if (i >= rows * across_) return;
-      multiply(first + i % rows, i / rows);
-    }
-  }
-
-  int64_t down_, across_, threads_;
-};
-
-/// The height of a shared block of `rows`: eight for each thread, at most `largest`, a multiple of `step`.
-inline int64_t shared_height(int64_t rows, int64_t threads, int64_t step, int64_t largest) {
-  const int64_t even = (rows + 8 * threads - 1) / (8 * threads);
-  return std::clamp((even + step - 1) / step * step, step, largest);
-}
 
 /// The number of blocks of at most `largest` into which an extent is cut, so that each of `num_threads()`
 /// threads gets equally many.

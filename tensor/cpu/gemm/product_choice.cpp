@@ -17,7 +17,8 @@ struct Measured {
   int64_t ours_below = 0;  ///< fewer rows, and not fewer than that, with a stored transposed b are ours
 };
 
-// Lines are printed by tools/bench/bench_product_choice. A processor without a line takes that of `other`.
+// Lines are printed by tools/bench/bench_product_choice. A processor without a line takes that of `other`,
+// and one without bounds of few rows was not measured with these.
 constexpr F32Product packed = F32Product::packed, library = F32Product::onednn;
 constexpr Measured table[] = {
     {Processor::other, Isa::baseline, library, library},
@@ -96,10 +97,26 @@ Bf16Product bf16_product() {
                              onednn_serves() ? onednn_isa() : Isa::baseline);
 }
 
+std::string f32_choices(bool a_transposed, bool b_transposed) {
+  constexpr int64_t most_rows = 4096;  // above those at which a line changes
+  std::string line;
+  F32Product last = f32_product({1, a_transposed, b_transposed});
+  for (int64_t rows = 2; rows <= most_rows; ++rows) {
+    const F32Product product = f32_product({rows, a_transposed, b_transposed});
+    if (product == last) continue;
+    line += text(name_of(last), " below ", rows, " rows, ");
+    last = product;
+  }
+  return line + name_of(last);
+}
+
+std::string bf16_choice() {
+  return name_of(bf16_product());
+}
+
 std::string product_choices() {
-  constexpr int64_t many = 1024;
-  return text("f32 ", name_of(f32_product({many, false})), ", weight gradients ",
-              name_of(f32_product({many, true})), ", bf16 ", name_of(bf16_product()));
+  return text("f32 ", f32_choices(false, false), "; with a weight (out, in) ", f32_choices(false, true),
+              "; weight gradients ", f32_choices(true, false), "; bf16 ", bf16_choice());
 }
 
 }  // namespace tessera::kernels::cpu

@@ -38,8 +38,15 @@ Bf16Product choose_bf16_product(MatmulBackend backend, Isa isa, Isa onednn);
 /// The choice for this process, with the current settings.
 Bf16Product bf16_product();
 
-/// The choices for large products in a line, which checkpoints keep: "f32 ours avx512, weight gradients
-/// oneDNN avx512, bf16 ours avx512_bf16". Where two runs differ in it, so do the roundings of their products.
+/// The choice by the rows of c, "oneDNN avx512 below 32 rows, ours avx512"; more than 16 rows, or a first
+/// operand that is stored transposed.
+std::string f32_choices(bool a_transposed, bool b_transposed);
+/// "ours amx", "ours avx512_bf16", "oneDNN amx" or "through f32".
+std::string bf16_choice();
+
+/// All of these in a line, which checkpoints keep: "f32 ours avx512; with a weight (out, in) ours avx512;
+/// weight gradients oneDNN avx512; bf16 ours avx512_bf16". Where two runs differ in it, so do the roundings
+/// of their products.
 std::string product_choices();
 
 }  // namespace tessera::kernels::cpu

@@ -81,25 +81,54 @@ ThreadCut::Pieces ThreadCut::pieces(int64_t m, int64_t n, int64_t i) const {
   return pieces;
 }
 
-ThreadCut fastest_cut(int64_t m, int64_t n, int64_t threads, const CutCosts& costs) {
-  if (threads == 1) return {1, 1, costs.row_step, costs.column_step, false};
-  // A search over many threads takes longer than a small product; a step repeats its shapes.
+namespace {
+
+/// The cuts of the products that a thread met last. A search over many threads takes longer than a small
+/// product, and a step repeats its shapes.
+class KnownCuts {
+ public:
+  ThreadCut find(int64_t m, int64_t n, int64_t threads, const CutCosts& costs) {
+    const std::array<int64_t, key_size> key{
+        m, n, threads, costs.row_step, costs.column_step, costs.a_work, costs.b_work};
+    Set& set = sets_[place_of(key)];
+    for (const Known& known : set.known)
+      if (known.key == key) return known.cut;
+    Known& oldest = set.known[set.oldest];
+    set.oldest = (set.oldest + 1) % ways;
+    oldest = {key, find_cut(m, n, threads, costs)};
+    return oldest.cut;
+  }
+
+ private:
+  static constexpr size_t key_size = 7, ways = 4, sets = 64;
+  using Key = std::array<int64_t, key_size>;
   struct Known {
-    int64_t m = -1, n = 0, threads = 0;
-    CutCosts costs{};
+    Key key{};  // of no product: it has no rows
     ThreadCut cut;
   };
-  thread_local std::array<Known, 64> known;
-  const auto mixed = static_cast<uint64_t>(m) * 0x9E3779B97F4A7C15u +
-                     static_cast<uint64_t>(n) * 0xC2B2AE3D27D4EB4Fu + static_cast<uint64_t>(threads);
-  Known& place = known[(mixed ^ (mixed >> 29)) % known.size()];
-  const auto same_costs = [&](const CutCosts& other) {
-    return other.row_step == costs.row_step && other.column_step == costs.column_step &&
-           other.a_work == costs.a_work && other.b_work == costs.b_work;
+  struct Set {
+    std::array<Known, ways> known;
+    size_t oldest = 0;
   };
-  if (place.m != m || place.n != n || place.threads != threads || !same_costs(place.costs))
-    place = {m, n, threads, costs, find_cut(m, n, threads, costs)};
-  return place.cut;
+
+  static size_t place_of(const Key& key) {
+    uint64_t mixed = 0;
+    for (const int64_t part : key) {
+      mixed = (mixed ^ static_cast<uint64_t>(part)) * 0x9E3779B97F4A7C15u;
+      mixed ^= mixed >> 29;
+    }
+    return mixed % sets;
+  }
+
+  std::array<Set, sets> sets_;
+};
+
+}  // namespace
+
+ThreadCut fastest_cut(int64_t m, int64_t n, int64_t threads, const CutCosts& costs) {
+  if (threads == 1) return {1, 1, costs.row_step, costs.column_step, false};
+  thread_local KnownCuts known;
+  return known.find(m, n, threads, costs);
 }
 
 }  // namespace tessera::kernels::cpu

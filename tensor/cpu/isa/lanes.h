@@ -5,6 +5,10 @@
 #include <type_traits>
 #include <utility>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 // Vectors of 64 bytes are never passed between object files, so their calling convention does not matter.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
@@ -88,6 +92,19 @@ template <class A, class Half>
 [[gnu::always_inline]] inline void store(A* p, const Halves<A, Half>& v) {
   store(p, v.low);
   store(p + sizeof(Half) / sizeof(A), v.high);
+}
+
+/// Writes a register past the caches (tensor/cpu/loops/streamed_result.h); p is aligned to it.
+[[gnu::always_inline]] inline void stream(float* p, const Register<float>& v) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(p, (__m512)v);
+#elif defined(__AVX2__)
+  _mm256_stream_ps(p, (__m256)v);
+#elif defined(__SSE2__)
+  _mm_stream_ps(p, (__m128)v);
+#else
+  store(p, v);
+#endif
 }
 
 template <class V, class A>

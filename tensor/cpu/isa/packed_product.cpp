@@ -46,13 +46,22 @@ constexpr int64_t packing_rows = 8;
   }
 }
 
-template <int rows, int count>
+template <int rows, int count, class Store>
 [[gnu::always_inline]] inline void store_tile(const Register<float> (&sums)[rows][count], float* c,
-                                              int64_t ldc) {
+                                              int64_t ldc, const Store& put) {
 #pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
-    for (int v = 0; v < count; ++v) store(c + r * ldc + v * lanes, sums[r][v]);
+    for (int v = 0; v < count; ++v) put(c + r * ldc + v * lanes, sums[r][v]);
+}
+/// Stores a tile of whole panels.
+template <int rows, int count>
+[[gnu::always_inline]] inline void store_tile(const PackedProduct& g,
+                                              const Register<float> (&sums)[rows][count], float* c) {
+  if (g.streams)
+    store_tile(sums, c, g.ldc, [](float* p, const Register<float>& v) { stream(p, v); });
+  else
+    store_tile(sums, c, g.ldc, [](float* p, const Register<float>& v) { store(p, v); });
 }
 
 /// `rows` rows from row i on, of `panels` panels from column j on.
@@ -87,7 +96,7 @@ void tile(const PackedProduct& g, int64_t i, int64_t j) {
     return store_edge(g, values, rows, width, i, j);
   }
   float* c = g.c + i * g.ldc + j;
-  if (!g.accumulate && !g.bias) return store_tile<rows>(sums, c, g.ldc);
+  if (!g.accumulate && !g.bias) return store_tile(g, sums, c);
   if (g.accumulate) {
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r)
@@ -103,7 +112,7 @@ void tile(const PackedProduct& g, int64_t i, int64_t j) {
       for (int r = 0; r < rows; ++r) sums[r][v] += bias;
     }
   }
-  store_tile<rows>(sums, c, g.ldc);
+  store_tile(g, sums, c);
 }
 
 /// All columns of rows i .. i + rows.

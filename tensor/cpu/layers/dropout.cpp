@@ -4,6 +4,7 @@
 
 #include "tensor/cpu/loops/dropout_blocks.h"
 #include "tensor/cpu/loops/random_blocks.h"
+#include "tensor/cpu/loops/streamed_result.h"
 #include "tensor/random/philox.h"
 #include "tensor/threads/parallel.h"
 
@@ -43,11 +44,21 @@ void drop_elements(const ops::DropoutRows& rows, DType from, const void* x, cons
 void dropout(const Tensor& base, const Tensor& x, const ops::DropoutRows& rows, const Tensor& y) {
   const DType dtype = x.dtype();
   const int64_t total = x.numel();
+  const bool in_place = y.raw_data() == x.raw_data() || (base.defined() && y.raw_data() == base.raw_data());
+  // Drawing takes longer than memory for the half types.
+  const bool streams = !in_place && size_of(dtype) >= 4 && streams_past_caches(total * size_of(dtype));
   parallel_for((total + chunk - 1) / chunk, 16, [&](int64_t begin, int64_t end) {
-    const int64_t first = begin * chunk, n = std::min(end * chunk, total) - first;
-    drop_elements(rows, dtype, element(x.raw_data(), dtype, first),
-                  base.defined() ? element(base.raw_data(), dtype, first) : nullptr, first, n, dtype,
-                  element(y.raw_data(), dtype, first));
+    alignas(64) char buffer[chunk * 8];
+    const StreamedResult result(streams ? buffer : nullptr);
+    const int64_t last = std::min(end * chunk, total), step = streams ? chunk : last;
+    for (int64_t first = begin * chunk; first < last; first += step) {
+      const int64_t n = std::min(step, last - first);
+      void* const to = element(y.raw_data(), dtype, first);
+      drop_elements(rows, dtype, element(x.raw_data(), dtype, first),
+                    base.defined() ? element(base.raw_data(), dtype, first) : nullptr, first, n, dtype,
+                    result.block(static_cast<char*>(to)));
+      result.write(to, n * size_of(dtype));
+    }
   });
 }
 

@@ -10,6 +10,7 @@
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/normalization_rows.h"
 #include "tensor/cpu/loops/scratch.h"
+#include "tensor/cpu/loops/streamed_result.h"
 #include "tensor/threads/parallel.h"
 #include "tensor/types/dtype_switch.h"
 
@@ -18,6 +19,12 @@ namespace {
 
 constexpr int64_t grain_elements = 8192;
 constexpr int64_t block_elements = 2048;
+
+/// Rows of a block: a multiple of those that kernels take together.
+int64_t block_rows(int64_t n) {
+  constexpr int64_t together = 4;
+  return std::max(together, block_elements / n / together * together);
+}
 
 template <class T>
 const NormalizationRows<T>& normalization_rows() {
@@ -36,6 +43,30 @@ template <class T>
 T* at(const Tensor& tensor, int64_t i = 0) {
   return tensor.defined() ? static_cast<T*>(tensor.raw_data()) + i : nullptr;
 }
+
+/// Whether a result of T is larger than the caches and none of the arguments, whose lines are read anyway.
+template <class T>
+bool streams(const Tensor& out, std::initializer_list<Tensor> arguments) {
+  return out.defined() && streams_past_caches(out.numel() * static_cast<int64_t>(sizeof(T))) &&
+         std::none_of(arguments.begin(), arguments.end(), [&](const Tensor& argument) {
+           return argument.defined() && argument.raw_data() == out.raw_data();
+         });
+}
+
+/// A thread's writer of rows of n values of T, of which at most `rows` are in its block.
+template <class T>
+class RowWriter {
+ public:
+  RowWriter(bool streams, int64_t rows, int64_t n)
+      : n_(n), buffer_(streams ? rows * n : 0), result_(buffer_.get()) {}
+  T* block(T* to) const { return result_.block(to); }
+  void write(T* to, int64_t rows) const { result_.write(to, rows * n_ * static_cast<int64_t>(sizeof(T))); }
+
+ private:
+  int64_t n_;
+  Scratch<T> buffer_;
+  StreamedResult result_;
+};
 
 /// A contiguous tensor in the type that is computed in: the tensor itself, or a widened copy.
 template <class T>
@@ -65,34 +96,46 @@ class Forward {
       : call_(call),
         out_(out),
         n_(call.x.numel() / out.rstd.numel()),
-        block_(std::max<int64_t>(1, block_elements / n_)),
+        block_(block_rows(n_)),
+        sum_streams_(streams<T>(out.sum, {call.x, call.delta})),
+        y_streams_(streams<T>(out.y, {call.x, call.delta})),
         weight_(call.weight),
         bias_(call.bias) {}
 
   void run() const {
     parallel_for(out_.rstd.numel(), 1 + grain_elements / n_, [&](int64_t begin, int64_t end) {
-      if (!call_.mask) return rows(kernels_.forward, at<T>(call_.delta, begin * n_), begin, end - begin);
-      const Scratch<A> dropped(block_ * n_);
-      for (int64_t r = begin; r < end; r += block_) {
-        const int64_t count = std::min(block_, end - r), from = r * n_;
-        drop_elements(*call_.mask, at<T>(call_.delta, from), from, count * n_, dropped.get());
-        rows(kernels_.forward_wide, dropped.get(), r, count);
+      const RowWriter<T> sum(sum_streams_, block_, n_), y(y_streams_, block_, n_);
+      const Scratch<A> dropped(call_.mask ? block_ * n_ : 0);
+      const int64_t step = call_.mask || sum_streams_ || y_streams_ ? block_ : end - begin;
+      for (int64_t r = begin; r < end; r += step) {
+        const int64_t count = std::min(step, end - r), from = r * n_;
+        if (call_.mask) {
+          drop_elements(*call_.mask, at<T>(call_.delta, from), from, count * n_, dropped.get());
+          rows(kernels_.forward_wide, dropped.get(), r, count, sum, y);
+        } else {
+          rows(kernels_.forward, at<T>(call_.delta, from), r, count, sum, y);
+        }
       }
     });
   }
 
  private:
   template <class Kernel, class D>
-  void rows(Kernel kernel, const D* delta, int64_t first, int64_t count) const {
+  void rows(Kernel kernel, const D* delta, int64_t first, int64_t count, const RowWriter<T>& sum,
+            const RowWriter<T>& y) const {
     const int64_t from = first * n_;
+    T *const to_sum = at<T>(out_.sum, from), *const to_y = at<T>(out_.y, from);
     kernel(at<T>(call_.x, from), delta, count, n_, weight_.get(), bias_.get(), static_cast<A>(call_.eps),
-           at<T>(out_.sum, from), at<T>(out_.y, from), at<A>(out_.mean, first), at<A>(out_.rstd, first));
+           sum.block(to_sum), y.block(to_y), at<A>(out_.mean, first), at<A>(out_.rstd, first));
+    sum.write(to_sum, count);
+    y.write(to_y, count);
   }
 
   const NormalizationRows<T>& kernels_ = normalization_rows<T>();
   const NormalizationCall& call_;
   const ops::Normalized& out_;
   int64_t n_, block_;
+  bool sum_streams_, y_streams_;
   Operand<T> weight_, bias_;
 };
 
@@ -118,7 +161,10 @@ class Backward {
         out_(out),
         rows_(call.rstd.numel()),
         n_(call.x.numel() / rows_),
-        block_(std::max<int64_t>(1, block_elements / n_)),
+        block_(block_rows(n_)),
+        // The half types' arithmetic takes longer than memory here.
+        dx_streams_(!is_half<T> && streams<T>(out.x, {call.x, call.dy, call.dsum})),
+        delta_streams_(!is_half<T> && streams<T>(out.delta, {call.x, call.dy, call.dsum})),
         weight_(call.weight) {}
 
   void run() const {
@@ -129,11 +175,15 @@ class Backward {
     const Scratch<A> partials(dweight || dbias ? groups * 2 * n_ : 0);
     parallel_for(groups, 1 + grain_elements / (per_group * n_), [&](int64_t begin, int64_t end) {
       const Scratch<A> scratch(out_.delta.defined() ? block_ * n_ : 0);
+      const RowWriter<T> dx(dx_streams_, block_, n_), delta(delta_streams_, block_, n_);
       for (int64_t g = begin; g < end; ++g) {
         A* partial = partials.get() ? partials.get() + g * 2 * n_ : nullptr;
         if (partial) std::fill_n(partial, 2 * n_, A(0));
         const int64_t first = g * per_group, last = std::min(rows_, first + per_group);
-        group(first, last, dweight ? partial : nullptr, dbias ? partial + n_ : nullptr, scratch.get());
+        const int64_t step = out_.delta.defined() || dx_streams_ ? block_ : last - first;
+        for (int64_t r = first; r < last; r += step)
+          rows(r, std::min(step, last - r), dweight ? partial : nullptr, dbias ? partial + n_ : nullptr,
+               scratch.get(), dx, delta);
       }
     });
     if (dweight) add_groups(partials.get(), 2 * n_, groups, n_, dweight);
@@ -141,28 +191,29 @@ class Backward {
   }
 
  private:
-  void group(int64_t first, int64_t last, A* dweight, A* dbias, A* scratch) const {
+  void rows(int64_t first, int64_t count, A* dweight, A* dbias, A* scratch, const RowWriter<T>& dx,
+            const RowWriter<T>& delta) const {
     const int64_t from = first * n_;
-    if (!out_.delta.defined())
-      return kernels_.backward(at<T>(call_.x, from), at<T>(call_.dy, from), at<T>(call_.dsum, from),
-                               last - first, n_, weight_.get(), at<A>(call_.mean, first),
-                               at<A>(call_.rstd, first), at<T>(out_.x, from), dweight, dbias);
-    for (int64_t r = first; r < last; r += block_)
-      masked_rows(r, std::min(block_, last - r), dweight, dbias, scratch);
-  }
-
-  void masked_rows(int64_t first, int64_t count, A* dweight, A* dbias, A* scratch) const {
-    const int64_t from = first * n_;
-    kernels_.backward_wide(at<T>(call_.x, from), at<T>(call_.dy, from), at<T>(call_.dsum, from), count, n_,
-                           weight_.get(), at<A>(call_.mean, first), at<A>(call_.rstd, first), scratch,
-                           at<T>(out_.x, from), dweight, dbias);
-    drop_elements(*call_.mask, scratch, from, count * n_, at<T>(out_.delta, from));
+    const T *const x = at<T>(call_.x, from), *const dy = at<T>(call_.dy, from),
+                   *const dsum = at<T>(call_.dsum, from);
+    const A *const mean = at<A>(call_.mean, first), *const rstd = at<A>(call_.rstd, first);
+    T *const to_dx = at<T>(out_.x, from), *const to_delta = at<T>(out_.delta, from);
+    if (to_delta) {
+      kernels_.backward_wide(x, dy, dsum, count, n_, weight_.get(), mean, rstd, scratch, dx.block(to_dx),
+                             dweight, dbias);
+      drop_elements(*call_.mask, scratch, from, count * n_, delta.block(to_delta));
+      delta.write(to_delta, count);
+    } else {
+      kernels_.backward(x, dy, dsum, count, n_, weight_.get(), mean, rstd, dx.block(to_dx), dweight, dbias);
+    }
+    dx.write(to_dx, count);
   }
 
   const NormalizationRows<T>& kernels_ = normalization_rows<T>();
   const NormalizationBackwardCall& call_;
   const ops::NormalizationGradients& out_;
   int64_t rows_, n_, block_;
+  bool dx_streams_, delta_streams_;
   Operand<T> weight_;
 };
 
@@ -171,10 +222,18 @@ void normalize_again(const Tensor& x, const Operand<T>& weight, const Operand<T>
                      const Tensor& rstd, const Tensor& y) {
   using A = accumulator_of<T>;
   const auto kernel = normalization_rows<T>().scale;
-  const int64_t n = x.numel() / rstd.numel();
+  const int64_t n = x.numel() / rstd.numel(), block = block_rows(n);
+  const bool streamed = streams<T>(y, {x});
   parallel_for(rstd.numel(), 1 + grain_elements / n, [&](int64_t begin, int64_t end) {
-    kernel(at<T>(x, begin * n), end - begin, n, weight.get(), bias.get(), at<A>(mean, begin),
-           at<A>(rstd, begin), at<T>(y, begin * n));
+    const RowWriter<T> writer(streamed, block, n);
+    const int64_t step = streamed ? block : end - begin;
+    for (int64_t r = begin; r < end; r += step) {
+      const int64_t count = std::min(step, end - r);
+      T* const to = at<T>(y, r * n);
+      kernel(at<T>(x, r * n), count, n, weight.get(), bias.get(), at<A>(mean, r), at<A>(rstd, r),
+             writer.block(to));
+      writer.write(to, count);
+    }
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
+#include "tensor/cpu/loops/streamed_result.h"
 #include "tensor/strided_loop.h"
 #include "tensor/threads/parallel.h"
 
@@ -14,6 +15,7 @@ namespace {
 constexpr int max_operands = 4;            // the output, then up to three inputs
 constexpr int64_t buffered_block = 512;    // elements; buffers of a thread: 8 x 4 KiB at most
 constexpr int64_t direct_block = 8192;     // elements, where no operand needs a buffer
+constexpr int64_t streamed_block = 1024;   // elements, where the result alone needs one
 constexpr int64_t grain_elements = 16384;  // below this a second thread costs more than it saves
 
 /// How one operand reaches the inner loop.
@@ -28,6 +30,9 @@ struct Access {
 
 struct alignas(64) Buffer {
   char bytes[buffered_block * 8];
+};
+struct alignas(64) ResultBuffer {
+  char bytes[streamed_block * 8];
 };
 
 template <class T>
@@ -101,6 +106,13 @@ Access access_of(const Operand& operand, int64_t stride, bool writes) {
           !convert && (stride == 1 || scalar)};
 }
 
+/// Whether the result waits for memory, is larger than the caches and none of the inputs, whose lines are
+/// read anyway.
+bool streams(const Operand& out, int64_t numel, std::initializer_list<Operand> inputs) {
+  return out.waits_for_memory && streams_past_caches(numel * size_of(out.dtype)) &&
+         std::none_of(inputs.begin(), inputs.end(), [&](const Operand& in) { return in.data == out.data; });
+}
+
 /// The operands' offsets of one row after another, by additions instead of divisions.
 struct Walk {
   const StridedLoop<max_operands>& loop;
@@ -135,7 +147,7 @@ void walk_blocks(const Shape& shape, const Operand& out, std::initializer_list<O
   for (int k = 0; k < count; ++k) strides[k + 1] = &inputs.begin()[k].strides;
   const StridedLoop<max_operands> loop(shape, strides);
 
-  Access access[max_operands];
+  Access access[max_operands] = {};
   const int last = loop.ndim - 1;
   bool direct = true;
   for (int k = 0; k <= count; ++k) {
@@ -145,11 +157,16 @@ void walk_blocks(const Shape& shape, const Operand& out, std::initializer_list<O
     direct = direct && access[k].direct;
   }
 
-  const int64_t length = loop.inner(), size = direct ? direct_block : buffered_block;
+  const bool streamed = access[0].stride == 1 && streams(out, shape.numel(), inputs);
+  const int64_t length = loop.inner(), size = !direct    ? buffered_block
+                                              : streamed ? streamed_block
+                                                         : direct_block;
   const int64_t per_row = (length + size - 1) / size;
   const int64_t grain = std::max<int64_t>(1, grain_elements / std::min(size, length));
   parallel_for(loop.rows() * per_row, grain, [&](int64_t begin, int64_t end) {
     Buffer gathered[max_operands], converted[max_operands];
+    ResultBuffer buffer;
+    const StreamedResult result(streamed ? buffer.bytes : nullptr);
     Walk walk(loop, begin / per_row);
     int64_t block_in_row = begin % per_row;
     for (int64_t i = begin; i < end; ++i, ++block_in_row) {
@@ -167,9 +184,11 @@ void walk_blocks(const Shape& shape, const Operand& out, std::initializer_list<O
         block.in[k - 1] = fetch(access[k], address(k), block.n, gathered[k], converted[k]);
         block.scalar[k - 1] = access[k].scalar;
       }
-      block.out = access[0].direct ? address(0) : gathered[0].bytes;
+      char* const to = result.block(address(0));
+      block.out = access[0].direct ? to : gathered[0].bytes;
       inner(block);
-      if (!access[0].direct) store(access[0], gathered[0].bytes, block.n, address(0), converted[0]);
+      if (!access[0].direct) store(access[0], gathered[0].bytes, block.n, to, converted[0]);
+      result.write(address(0), block.n * access[0].width);
     }
   });
 }

@@ -1,6 +1,7 @@
 #include "tensor/cpu/training/multi_tensor.h"
 
 #include <atomic>
+#include <cstring>
 #include <limits>
 
 #include "tensor/cpu/isa/multi_tensor.h"
@@ -56,6 +57,14 @@ void scale_list(std::span<const Tensor> tensors, const Tensor& factor, const Ten
         }
       });
   *first_nonfinite.data<int64_t>() = first == std::ssize(tensors) ? -1 : first.load();
+}
+
+void zero_list(std::span<const Tensor> tensors) {
+  loop.run(
+      std::ssize(tensors), [&](int64_t t) { return numel_of(tensors[t]); },
+      [&](int64_t t, int64_t begin, int64_t end, int64_t) {
+        std::memset(element(tensors[t], begin), 0, (end - begin) * size_of(tensors[t].dtype()));
+      });
 }
 
 void clamp_list(std::span<const Tensor> tensors, double limit) {

@@ -1,10 +1,12 @@
 #include "tensor/cpu/training/optimizer_update.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "tensor/cpu/isa/optimizer_update.h"
 #include "tensor/cpu/loops/chunked_loop.h"
 #include "tensor/cpu/loops/convert.h"
+#include "tensor/cpu/loops/streamed_result.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -27,11 +29,30 @@ UpdateSpan span_of(const UpdateItem& item, int64_t begin, int64_t end) {
   return span;
 }
 
-/// Writes the rounded copy of a chunk right after its update, while it is in the first-level cache.
-void round_copy(const UpdateItem& item, const UpdateSpan& span, int64_t begin) {
-  if (!item.rounded.defined()) return;
-  char* const copy = static_cast<char*>(item.rounded.raw_data()) + begin * size_of(item.rounded.dtype());
-  TESSERA_PER_ISA(convert_block)(f32, item.rounded.dtype())(span.parameter, copy, span.n);
+/// Updates elements `begin` .. `end` of an item and writes its rounded copy, a chunk at a time: the copy is
+/// made of values that are in the first-level cache.
+template <class Update>
+void update_and_round(const UpdateItem& item, int64_t begin, int64_t end, bool streams,
+                      const Update& update) {
+  const DType dtype = item.rounded.dtype();
+  const UnaryBlock round = TESSERA_PER_ISA(convert_block)(f32, dtype);
+  alignas(64) char buffer[loop.chunk * 2];
+  const StreamedResult result(streams ? buffer : nullptr);
+  for (int64_t first = begin; first < end; first += loop.chunk) {
+    const UpdateSpan span = span_of(item, first, std::min(first + loop.chunk, end));
+    update(span);
+    char* const to = static_cast<char*>(item.rounded.raw_data()) + first * size_of(dtype);
+    round(span.parameter, result.block(to), span.n);
+    result.write(to, span.n * size_of(dtype));
+  }
+}
+
+/// Whether the rounded copies are larger than the caches.
+bool copies_stream(std::span<const UpdateItem> items) {
+  int64_t bytes = 0;
+  for (const UpdateItem& item : items)
+    if (item.rounded.defined()) bytes += item.rounded.numel() * size_of(item.rounded.dtype());
+  return streams_past_caches(bytes);
 }
 
 /// The constants of each item's step. Items of a group with the same step count share one computation.
@@ -63,15 +84,20 @@ void optimizer_update(std::span<const UpdateItem> items, std::span<const ops::Up
   for (const UpdateItem& item : items)
     if (item.gradient.defined()) ++*item.step.data<int64_t>();
   const auto steps = steps_of(items, groups);
+  const bool streams = copies_stream(items);
   loop.run(
       static_cast<int64_t>(items.size()),
       [&](int64_t i) { return items[i].gradient.defined() ? items[i].parameter.numel() : 0; },
       [&](int64_t i, int64_t begin, int64_t end, int64_t) {
         const UpdateItem& item = items[i];
         const Rule& rule = groups[item.group].rule;
-        const UpdateSpan span = span_of(item, begin, end);
-        kernel(span, steps[i], rule.maximize ? -clip : clip, rule.variant());
-        round_copy(item, span, begin);
+        const auto update = [&](const UpdateSpan& span) {
+          kernel(span, steps[i], rule.maximize ? -clip : clip, rule.variant());
+        };
+        if (item.rounded.defined())
+          update_and_round(item, begin, end, streams, update);
+        else
+          update(span_of(item, begin, end));
       });
 }
 

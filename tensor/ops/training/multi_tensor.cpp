@@ -16,6 +16,8 @@ constexpr Kernel<void(std::span<const Tensor>, double, const Tensor&)> power_sum
     "power_sums", &kernels::cpu::power_sums, TESSERA_CUDA_KERNEL(kernels::cuda::power_sums)};
 constexpr Kernel<void(std::span<const Tensor>, const Tensor&, const Tensor&)> scale_kernel{
     "scale_in_place", &kernels::cpu::scale_list, TESSERA_CUDA_KERNEL(kernels::cuda::scale_list)};
+constexpr Kernel<void(std::span<const Tensor>)> zero_kernel{"zero_in_place", &kernels::cpu::zero_list,
+                                                            nullptr};
 constexpr Kernel<void(std::span<const Tensor>, double)> clamp_kernel{
     "clamp_in_place", &kernels::cpu::clamp_list, TESSERA_CUDA_KERNEL(kernels::cuda::clamp_list)};
 
@@ -98,6 +100,17 @@ Tensor scale_and_find_nonfinite(std::span<const Tensor> tensors, const Tensor& f
 
 void scale_in_place(std::span<const Tensor> tensors, const Tensor& factor) {
   scale("scale_in_place", tensors, factor);
+}
+
+void zero_in_place(std::span<const Tensor> tensors) {
+  require_distinct("zero_in_place", tensors);
+  const Contiguous work("zero_in_place", tensors);
+  if (work.device().is_cpu()) {
+    zero_kernel(work.device(), work.list());
+    return work.write_back();
+  }
+  for (const Tensor& tensor : tensors)
+    if (tensor.defined()) tensor.zero();
 }
 
 void clamp_in_place(std::span<const Tensor> tensors, double limit) {

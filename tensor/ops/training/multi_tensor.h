@@ -24,6 +24,10 @@ void scale_in_place(std::span<const Tensor> tensors, const Tensor& factor);
 /// none (0-dim i64).
 Tensor scale_and_find_nonfinite(std::span<const Tensor> tensors, const Tensor& factor);
 
+/// x = 0. The threads write the parts of each tensor that they update in `optimizer_update`, so pages of new
+/// memory lie near these.
+void zero_in_place(std::span<const Tensor> tensors);
+
 /// x = min(max(x, -limit), limit), in place; NaN stays NaN. Throws ValueError for a negative limit.
 void clamp_in_place(std::span<const Tensor> tensors, double limit);
 

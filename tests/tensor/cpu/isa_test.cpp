@@ -148,7 +148,15 @@ TEST_CASE("isa: designs by vendor, family and model") {
 TEST_CASE("isa: the line of choices names what multiplies") {
   const std::string line = product_choices();
   CHECK(line.find("f32 ") == 0);
-  CHECK(line.find(", weight gradients ") != std::string::npos);
+  CHECK(line.find("; with a weight (out, in) " + f32_choices(false, true)) != std::string::npos);
+  CHECK(line.find("; weight gradients ") != std::string::npos);
+  // Each bound of the rows is one at which the choice changes.
+  for (const bool weight : {false, true})
+    for (int64_t rows = 2; rows < 3000; ++rows) {
+      const bool changes = f32_product({rows, false, weight}) != f32_product({rows - 1, false, weight});
+      const std::string bound = text(" below ", rows, " rows, ");
+      CHECK((f32_choices(false, weight).find(bound) != std::string::npos) == changes);
+    }
   CHECK((line.find("bf16 through f32") != std::string::npos) == (bf16_product() == Bf16Product::through_f32));
   const IsaScope lowest(Isa::baseline);
   // oneDNN keeps its own set, which a scope does not lower.

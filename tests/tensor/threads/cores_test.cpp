@@ -117,6 +117,21 @@ TEST_CASE("cores: teams lie side by side on the processors that are allowed") {
   CHECK(std::ssize(allowed_processors()) == affinity_cores());
 }
 
+TEST_CASE("cores: a pinned team takes the first places that are free") {
+  TeamPlaces places;
+  CHECK(places.take(2) == 0);
+  CHECK(places.take(3) == 2);
+  CHECK(places.take(4) == 5);
+  places.leave(0);
+  CHECK(places.take(3) == 9);  // two free places are too few
+  CHECK(places.take(2) == 0);
+  places.leave(2);
+  CHECK(places.take(1) == 2);
+  CHECK(places.take(2) == 3);
+  places.leave(7);  // of no team
+  CHECK(places.take(1) == 12);
+}
+
 TEST_CASE("cores: the number of a process on its machine is what its launcher set") {
   const auto with = [](const std::string& set, const char* value) {
     return process_of_machine([&](const char* name) { return set == name ? value : nullptr; });

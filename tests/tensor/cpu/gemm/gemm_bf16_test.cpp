@@ -190,33 +190,17 @@ TEST_CASE("bf16 product: a large result has the bits of its parts, with and with
   set_num_threads(before);
 }
 
-TEST_CASE("shared blocks: every block once, for any grid and number of threads") {
-  for (const int64_t down : {1, 2, 7, 40})
-    for (const int64_t across : {1, 3, 8})
-      for (const int64_t threads : {1, 2, 5, 60}) {
-        INFO(down, " x ", across, ", threads ", threads);
-        std::vector<std::atomic<int>> visits(static_cast<size_t>(down * across));
-        const int before = num_threads();
-        set_num_threads(static_cast<int>(threads));
-        kernels::cpu::SharedBlocks(down, across, threads).for_each([&](int64_t i, int64_t j) {
-          visits[static_cast<size_t>(i * across + j)].fetch_add(1);
-        });
-        set_num_threads(before);
-        for (const auto& count : visits) REQUIRE(count.load() == 1);
-      }
-}
-
-TEST_CASE("shared blocks: a block that throws is reported, and another thread multiplies the rest") {
-  std::atomic<int> visits{0};
+TEST_CASE("bf16 product: a weight's gradient of more rows than are packed together") {
+  // 16 MiB of packed rows are 8,388 of k = 1,000.
+  const Tensor a = random_tensor({1000, 8500}, bf16, 1), b = random_tensor({1000, 33}, bf16, 2);
+  const Tensor rows = a.narrow(1, 8300, 200).transpose(0, 1), part = ops::matmul(rows, b);
   const int before = num_threads();
-  set_num_threads(2);
-  CHECK_THROWS_AS(kernels::cpu::SharedBlocks(8, 2, 2).for_each([&](int64_t i, int64_t j) {
-    if (i == 0 && j == 0) throw ValueError("block 0");
-    visits.fetch_add(1);
-  }),
-                  ValueError);
+  for (const int threads : {1, 2, 3}) {
+    set_num_threads(threads);
+    const Tensor all = ops::matmul(a.transpose(0, 1), b);
+    CHECK(same_bits(all.narrow(0, 8300, 200).contiguous(), part));
+  }
   set_num_threads(before);
-  CHECK(visits.load() == 15);
 }
 
 TEST_CASE("bf16 product: processors without the instructions compute the same sums, to rounding") {

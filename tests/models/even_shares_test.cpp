@@ -1,0 +1,122 @@
+// How evenly 1 to 128 threads share the products of the presets: counted, since no machine of so many cores
+// runs the tests. An operation ends with its busiest thread.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/presets.h"
+#include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/gemm/shared_blocks.h"
+
+using namespace tessera;
+using namespace tessera::kernels::cpu;
+
+namespace {
+
+struct Product {
+  std::string preset;
+  ProductExtents extents;
+};
+
+/// The three products of each layer of all presets: forward, the input's gradient, the weight's gradient; and
+/// those of 16 rows in decoding with a vocabulary of gpt2's size.
+std::vector<Product> products_of_presets() {
+  std::vector<Product> products;
+  const auto add = [&](const std::string& name, int64_t rows, int64_t in, int64_t out) {
+    for (const ProductExtents& e : {ProductExtents{1, rows, out, in}, ProductExtents{1, rows, in, out},
+                                    ProductExtents{1, out, in, rows}})
+      products.push_back({name, e});
+  };
+  for (const std::string& name : models::preset_names()) {
+    const models::Preset preset = models::preset(name, 65);
+    const int64_t rows = preset.batch_size * preset.model.block_size, c = preset.model.width;
+    for (const auto& [in, out] : std::vector<std::pair<int64_t, int64_t>>{
+             {c, 3 * c}, {c, c}, {c, 4 * c}, {4 * c, c}, {c, preset.model.vocabulary}})
+      add(name, rows, in, out);
+  }
+  add("decoding", 16, 768, 50304);
+  return products;
+}
+
+/// The shares of one path's products.
+struct Path {
+  const char* name;
+  int64_t grain;
+  CutCosts costs;
+};
+constexpr Path paths[] = {{"f32, AVX-512", 1 << 17, {8, 16, 16, 16}},
+                          {"f32, AVX2", 1 << 17, {16, 16, 16, 16}},
+                          {"oneDNN", 1 << 17, {16, 16, 32, 32}},
+                          {"bf16 on vectors", 1 << 18, {8, 16, 8, 32}},
+                          {"bf16 on vectors, packed rows", 1 << 18, {8, 16, 32, 32}}};
+
+/// The times of a plan's threads: all of them together, and that of the slowest.
+std::pair<int64_t, int64_t> times_of(const ProductPlan& plan, const ProductExtents& e,
+                                     const CutCosts& costs) {
+  int64_t all = 0, slowest = 0;
+  for (int64_t t = 0; t < plan.threads; ++t) {
+    int64_t time = 0;
+    for (int64_t i = e.count * plan.parts * t / plan.threads;
+         i < e.count * plan.parts * (t + 1) / plan.threads; ++i)
+      time += thread_time(plan.cut, e.m, e.n, i % plan.parts, costs);
+    all += time;
+    slowest = std::max(slowest, time);
+  }
+  return {all, slowest};
+}
+
+}  // namespace
+
+TEST_CASE("even shares: 1 to 128 threads cut each product of the presets evenly") {
+  const std::vector<Product> products = products_of_presets();
+  for (const Path& path : paths) {
+    int64_t plans = 0, uneven = 0, granular = 0;
+    for (const auto& [preset, e] : products)
+      for (int64_t most = 1; most <= 128; ++most) {
+        const CutCosts& costs = path.costs;
+        const ProductPlan plan = plan_products(
+            e, path.grain, most, [&](int64_t parts) { return fastest_cut(e.m, e.n, parts, costs); });
+        const auto [all, slowest] = times_of(plan, e, costs);
+        const double evenness = static_cast<double>(all) / static_cast<double>(plan.threads * slowest);
+        INFO(path.name, ", ", preset, ": ", e.m, " x ", e.n, " x ", e.k, ", threads: ", plan.threads);
+        ++plans;
+        if (evenness >= 0.9) continue;
+        // No cut is even where one tile is more than a tenth of a thread's share.
+        const int64_t tile = costs.row_step * costs.column_step + costs.a_work * costs.row_step +
+                             costs.b_work * costs.column_step;
+        if ((slowest - tile) * plan.threads < all) {
+          ++granular;
+          continue;
+        }
+        CHECK(evenness >= 0.7);
+        ++uneven;
+      }
+    INFO(path.name, ": ", plans, " plans, ", granular, " limited by a tile, ", uneven, " uneven");
+    CHECK(uneven * 100 < plans);
+    CHECK(granular * 9 < plans);
+  }
+}
+
+TEST_CASE("even shares: 1 to 128 threads take the blocks of each product on tiles evenly") {
+  int64_t plans = 0, uneven = 0;
+  for (const auto& [preset, e] : products_of_presets())
+    for (int64_t threads = 1; threads <= 128; ++threads) {
+      const int64_t m = e.m, n = e.n;
+      const SharedGrid grid = shared_grid(m, n, threads, 32, 128, 512);
+      const int64_t most = (grid.blocks() + grid.threads - 1) / grid.threads;
+      INFO(preset, ": ", m, " x ", n, ", threads ", threads, ": ", grid.threads, " share ", grid.blocks());
+      // Of the threads in use; all are, where there are nine tiles of 32 x 32 or more for each.
+      const double even = static_cast<double>(grid.blocks()) / static_cast<double>(grid.threads * most);
+      if (((m + 31) / 32) * ((n + 31) / 32) >= 9 * threads) {
+        CHECK(10 * grid.threads >= 9 * threads);
+        CHECK(10 * grid.blocks() >= 9 * threads * most);
+      }
+      ++plans;
+      if (even < 0.9) ++uneven;
+    }
+  CHECK(plans > 10000);
+  CHECK(uneven * 500 < plans);
+}
