@@ -9,7 +9,7 @@
 namespace tessera::optim {
 
 /// While it lives, the squares of each parameter's gradient are summed as soon as a backward has accumulated
-/// it completely, when its values are still in the cache. A norm that is given the sums then does not read
+/// it completely, when its values are still in the cache, but for those of large matrices. A norm that is given the sums then does not read
 /// the gradients again, and has the same bits. With several backwards a step, make it for the last one. For a
 /// list with a reducer it does nothing: that norm is summed over shards, which are complete only after the
 /// reduction over ranks. Nor does it for gradients on a device, whose sums the host would wait for.
