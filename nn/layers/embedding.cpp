@@ -60,8 +60,7 @@ Variable Embedding::forward_add(const Tensor& ids, const Variable& addend, const
 Variable Embedding::logits(const Variable& x) const {
   const auto body = [this](const Variable& in) {
     if (!quantized_logits_weight()) return linear(in, weight);
-    require_no_gradients(*this, in);
-    return quantized_product(in.value(), quantized_, nullptr);
+    return quantized_product(quantized_operand(*this, in), quantized_, nullptr);
   };
   return call(rerunnable(body), x);
 }
@@ -69,8 +68,7 @@ Variable Embedding::logits(const Variable& x) const {
 Variable Embedding::cross_entropy(const Variable& x, const Tensor& targets) const {
   const auto body = [this, targets](const Variable& in) {
     if (!quantized_logits_weight()) return linear_cross_entropy(in, weight, targets);
-    require_no_gradients(*this, in);
-    return tessera::cross_entropy(quantized_product(in.value(), quantized_, nullptr), targets);
+    return quantized_cross_entropy(quantized_operand(*this, in), quantized_, nullptr, targets, {});
   };
   return call(rerunnable(body), x);
 }

@@ -37,8 +37,7 @@ struct Embedding : Layer<Embedding, EmbeddingOptions> {
   /// The table as the weight of an output layer without bias (Press and Wolf 2017): x (..., width) to
   /// (..., count).
   Variable logits(const Variable& x) const;
-  /// The cross entropy of these logits, which are computed in chunks and never stored all at once, unless
-  /// they come from 8-bit integers.
+  /// The cross entropy of these logits, which are computed in chunks and never stored all at once.
   Variable cross_entropy(const Variable& x, const Tensor& targets) const;
 
   /// Gives `logits` and `cross_entropy` 8-bit integers of the table as it is now (ops::quantize_rows), for
