@@ -163,6 +163,57 @@ TEST_CASE("quantize_weights: products follow autocast as those of other layers")
                        DTypeError);
 }
 
+TEST_CASE("quantize_weights: a layer with integers takes no parametrisation of its weight") {
+  NoGrad no_grad;
+  Net net;
+  nn::materialize(net, cpu(), 1);
+  nn::quantize_weights(net);
+  const Variable x(random_tensor({2, 24}, f32, 3));
+  const Tensor before = net(x).value();
+  const char* const message = "'weight' of Linear 'fc' is stored as 8-bit integers";
+  CHECK_THROWS_WITH_AS(nn::weight_norm(net.fc), doctest::Contains(message), ConfigError);
+  CHECK_THROWS_WITH_AS(nn::spectral_norm(net.fc), doctest::Contains(message), ConfigError);
+  CHECK_FALSE(nn::is_parametrized(net.fc));
+  CHECK(same_bits(net(x).value(), before));
+  nn::Embedding table(7, 24), normed(7, 24);
+  nn::materialize(table, cpu(), 1);
+  table.quantize_logits();
+  CHECK_THROWS_WITH_AS(nn::weight_norm(table), doctest::Contains("is stored as 8-bit integers"), ConfigError);
+  nn::materialize(normed, cpu(), 1);
+  nn::weight_norm(normed);
+  CHECK_THROWS_WITH_AS(normed.quantize_logits(),
+                       doctest::Contains("nn::Embedding '': its weight is parametrised"), ConfigError);
+}
+
+TEST_CASE("quantize_logits: logits of a table that was changed afterwards throw until it is called again") {
+  NoGrad no_grad;
+  nn::Embedding table(7, 24);
+  nn::materialize(table, cpu(), 1);
+  const Variable x(random_tensor({2, 24}, f32, 3));
+  const Tensor targets = Tensor::from<int64_t>({0, 6});
+  const auto refused = [&](const nn::Embedding& changed) {
+    const char* const message = "the table was changed after its 8-bit integers were made";
+    CHECK_THROWS_WITH_AS(changed.logits(x), doctest::Contains(message), ConfigError);
+    CHECK_THROWS_WITH_AS(changed.cross_entropy(x, targets), doctest::Contains(message), ConfigError);
+  };
+  table.quantize_logits();
+  CHECK_NOTHROW(table.logits(x));
+  nn::Embedding copy = nn::clone(table);
+  CHECK(same_bits(copy.logits(x).value(), table.logits(x).value()));
+  table.weight.value().copy_from(random_tensor({7, 24}, f32, 5));
+  refused(table);
+  CHECK_NOTHROW(copy.logits(x));
+  nn::Embedding late = nn::clone(table);
+  refused(late);
+  table.quantize_logits();
+  CHECK(same_bits(table.logits(x).value(),
+                  ops::quantized_linear(x.value(), ops::quantize_rows(table.weight.value()))));
+  table.weight.set_value(table.weight.value().clone());
+  refused(table);
+  copy.load_state_dict(table.state_dict());
+  refused(copy);
+}
+
 TEST_CASE("quantize_weights: a call that would record gradients throws and names the layer") {
   Net net;
   nn::materialize(net, cpu(), 1);
