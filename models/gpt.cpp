@@ -262,7 +262,7 @@ const nn::Module* Gpt::head_module() const {
 }
 
 void Gpt::quantize_weights() {
-  if (!head) ops::quantize_rows(wte.weight.value());  // throws before a layer has changed
+  if (!head) wte.quantized_table();  // throws before a layer has changed
   nn::quantize_weights(*this);
   if (!head) wte.quantize_logits();
 }

@@ -43,7 +43,7 @@ class TreeCopy {
     return copy;
   }
 
-  /// Adds parametrisations and the children that constructors do not make, and copies options.
+  /// Adds parametrisations and the children that constructors do not make.
   void complete(Module& copy, const Module& original) {
     copy_parametrizations(copy, original);
     for (const Module::Child& child : original.child_entries()) {
@@ -65,7 +65,6 @@ class TreeCopy {
     require<ConfigError>(copy.child_entries().size() == original.child_entries().size(), named(original),
                          " has ", original.child_entries().size(), " children, and its constructor makes ",
                          copy.child_entries().size());
-    copy.copy_options(original);
   }
 
   void copy_state(Module& copy, const Module& original) {
@@ -81,6 +80,7 @@ class TreeCopy {
     }
     auto child = copy.child_entries().begin();
     for (const Module::Child& from : original.child_entries()) copy_state(*(child++)->module, *from.module);
+    copy.copy_options(original);
   }
 
   void copy_entry(Module::Entry& to, const Module::Entry& from, const Module& original) {

@@ -384,7 +384,8 @@ class Module {
   virtual std::unique_ptr<Module> construct_again() const { return nullptr; }
   /// Adds a child that `original` has and the constructor did not make; false where the type has none such.
   virtual bool adopt_clone(const Module& original, const std::string& name, std::unique_ptr<Module>& clone);
-  /// Copies options that may have changed since the construction of `original`, a module of this type.
+  /// Copies options that may have changed since the construction of `original`, a module of this type; called
+  /// when parameters and children have their values.
   virtual void copy_options(const Module& original);
   /// @}
 

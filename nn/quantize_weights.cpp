@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
 #include "nn/layers/quantized_product.h"
 #include "nn/parametrize/parametrization.h"
@@ -25,9 +26,8 @@ Holders holders_of(const Module& module) {
 
 ops::QuantizedWeight quantized(const Linear& layer, const Holders& holders) {
   const std::string name = text("quantize_weights: nn::Linear '", layer.full_name(), "'");
-  require<ConfigError>(!layer.store(), name, " is sharded; call it before dist::shard");
-  require<ConfigError>(!is_parametrized(layer, "weight"), name,
-                       ": its weight is parametrised; call nn::remove_parametrizations first");
+  require<ConfigError>(!layer.store(), name, " is sharded; expected a model on one rank");
+  require_not_parametrized(layer);
   const Module::Entry& entry = layer.entries().front();
   require<ConfigError>(entry.held, name, ": this rank does not hold its weight");
   require<ConfigError>(!entry.master.defined(), name,
@@ -47,6 +47,12 @@ void quantize_weights(Module& module) {
     if (layer && !layer->quantized_weight()) all.emplace_back(layer, quantized(*layer, holders));
   });
   for (auto& [layer, weight] : all) layer->set_quantized_weight(std::move(weight));
+}
+
+bool has_quantized_weight(const Module& layer) {
+  if (const auto* const linear = layer.as<Linear>()) return linear->quantized_weight() != nullptr;
+  const auto* const embedding = layer.as<Embedding>();
+  return embedding && embedding->quantized_logits_weight();
 }
 
 }  // namespace tessera::nn

@@ -32,7 +32,8 @@ inline bool is_autocast_enabled() {
 ///
 /// - In the scope's dtype: `matmul`, `mm`, `bmm`, `mv`, `addmm`, `addmv`, `baddbmm`, `einsum`, `linear`,
 ///   `activation_linear`, `linear_cross_entropy` (its loss is f32), `scaled_dot_product_attention`,
-///   `self_attention`, `conv1d` to `conv3d`, `conv_transpose1d` to `conv_transpose3d`.
+///   `self_attention`, `conv1d` to `conv3d`, `conv_transpose1d` to `conv_transpose3d`; products of layers
+///   with 8-bit weights (nn/quantize_weights.h), which throw DTypeError in f16.
 /// - In f32: `exp`, `expm1`, `log`, `log2`, `log10`, `log1p`, `pow`, `reciprocal`, `rsqrt`, `tan`, `sinh`,
 ///   `cosh`, `softplus`, `softmax`, `log_softmax`, `logsumexp`, `sum`, `prod`, `cumsum`, `cumprod`, `norm`,
 ///   `normalize`, `layer_norm`, `rms_norm`, `group_norm`, `grid_sample`, `cdist`, `cosine_similarity`,

@@ -8,6 +8,7 @@
 #include "autograd/autocast/autocast.h"
 #include "autograd/functions/elementwise/cast.h"
 #include "autograd/grad_mode.h"
+#include "nn/quantize_weights.h"
 #include "tensor/ops/elementwise/cast.h"
 
 namespace tessera::dist {
@@ -17,6 +18,17 @@ void cast_floating(std::span<Variable* const> variables, DType dtype) {
   for (Variable* variable : variables)
     if (variable->defined() && is_floating(variable->dtype()) && variable->dtype() != dtype)
       *variable = cast(*variable, dtype);
+}
+
+/// Throws ConfigError for a layer, from `module` down to the ignored ones, with integers for its weight.
+void require_no_quantized_weights(const nn::Module& module, const std::vector<nn::Module*>& ignored) {
+  if (std::find(ignored.begin(), ignored.end(), &module) != ignored.end()) return;
+  require<ConfigError>(!nn::has_quantized_weight(module), "shard: nn::", module.kind(), " '",
+                       module.full_name(),
+                       "': its weight is stored as 8-bit integers, for inference; shard a model with its own "
+                       "weights");
+  for (const nn::Module::Child& child : module.child_entries())
+    require_no_quantized_weights(*child.module, ignored);
 }
 
 }  // namespace
@@ -86,6 +98,7 @@ void Sharding::Engine::check(const ShardOptions& options) {
       require<ConfigError>(!entry.master.defined(), "shard: '", entry.name, "' of '", module.full_name(),
                            "' is in mixed precision already: set ShardOptions::precision instead");
   });
+  require_no_quantized_weights(root_, options.ignored);
   for (const std::optional<DType>& dtype : {options.precision.compute, options.precision.reduce,
                                             options.precision.buffer, options.precision.output})
     require<ConfigError>(!dtype || is_floating(*dtype),

@@ -114,9 +114,10 @@ class Sharding final : public nn::ParameterStore {
 /// backwards. Those that it computed itself are dropped, since they are not averaged, except of units that
 /// were reduced before the exception; those of earlier micro-batches of an open `Accumulation` that were not
 /// communicated are dropped too. All ranks call it with the same options. Throws ConfigError for a mesh or
-/// precision that does not suit the strategy and for a unit with parameters that no call would gather;
-/// ValueError, naming parameter and ranks, where ranks hold different values (see `sync_module_states`)
-/// or dtypes, or train a parameter that another rank has frozen.
+/// precision that does not suit the strategy, for a unit with parameters that no call would gather, and for a
+/// layer with 8-bit weights (nn/quantize_weights.h) that is not among the ignored; ValueError, naming
+/// parameter and ranks, where ranks hold different values (see `sync_module_states`) or dtypes, or train a
+/// parameter that another rank has frozen.
 ///
 ///     models::Gpt gpt(options);
 ///     dist::shard(gpt, {.mesh = mesh,

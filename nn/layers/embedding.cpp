@@ -60,8 +60,7 @@ Variable Embedding::forward_add(const Tensor& ids, const Variable& addend, const
 Variable Embedding::logits(const Variable& x) const {
   const auto body = [this](const Variable& in) {
     if (!quantized_logits_weight()) return linear(in, weight);
-    require_no_gradients(*this, in);
-    return quantized_product(in.value(), quantized_, nullptr);
+    return quantized_product(quantized_operand(*this, in), current_integers(), nullptr);
   };
   return call(rerunnable(body), x);
 }
@@ -69,19 +68,41 @@ Variable Embedding::logits(const Variable& x) const {
 Variable Embedding::cross_entropy(const Variable& x, const Tensor& targets) const {
   const auto body = [this, targets](const Variable& in) {
     if (!quantized_logits_weight()) return linear_cross_entropy(in, weight, targets);
-    require_no_gradients(*this, in);
-    return tessera::cross_entropy(quantized_product(in.value(), quantized_, nullptr), targets);
+    return quantized_cross_entropy(quantized_operand(*this, in), current_integers(), nullptr, targets, {});
   };
   return call(rerunnable(body), x);
 }
 
+ops::QuantizedWeight Embedding::quantized_table() const {
+  require_not_parametrized(*this);
+  return quantize_weight(*this, weight);
+}
+
 void Embedding::quantize_logits() {
-  quantized_ = quantize_weight(*this, weight);
+  quantized_ = quantized_table();
+  quantized_from_ = weight.value();
+  quantized_version_ = quantized_from_.version();
+}
+
+bool Embedding::is_current() const {
+  return quantized_from_.defined() && weight.value().storage() == quantized_from_.storage() &&
+         weight.value().version() == quantized_version_;
+}
+
+const ops::QuantizedWeight& Embedding::current_integers() const {
+  require<ConfigError>(is_current(), "nn::Embedding '", full_name(),
+                       "': the table was changed after its 8-bit integers were made; call quantize_logits, "
+                       "or quantize_weights of the model, again");
+  return quantized_;
 }
 
 void Embedding::copy_options(const Module& original) {
   Layer::copy_options(original);
-  quantized_ = static_cast<const Embedding&>(original).quantized_;
+  const auto& from = static_cast<const Embedding&>(original);
+  quantized_ = from.quantized_;
+  if (!quantized_.defined() || !from.is_current()) return;
+  quantized_from_ = weight.value();
+  quantized_version_ = quantized_from_.version();
 }
 
 }  // namespace tessera::nn

@@ -37,15 +37,16 @@ struct Embedding : Layer<Embedding, EmbeddingOptions> {
   /// The table as the weight of an output layer without bias (Press and Wolf 2017): x (..., width) to
   /// (..., count).
   Variable logits(const Variable& x) const;
-  /// The cross entropy of these logits, which are computed in chunks and never stored all at once, unless
-  /// they come from 8-bit integers.
+  /// The cross entropy of these logits, which are computed in chunks and never stored all at once.
   Variable cross_entropy(const Variable& x, const Tensor& targets) const;
 
   /// Gives `logits` and `cross_entropy` 8-bit integers of the table as it is now (ops::quantize_rows), for
-  /// inference: they then throw AutogradError where gradients would be recorded. Look-ups read `weight`. A
-  /// later change of `weight` does not reach the integers. Throws DeviceError, DTypeError and ValueError as
-  /// nn::quantize_weights.
+  /// inference: they then throw AutogradError where gradients would be recorded. Look-ups read `weight`.
+  /// After a later change of `weight` they throw ConfigError until this is called again. Throws ConfigError
+  /// for a table that is parametrised, DeviceError, DTypeError and ValueError as nn::quantize_weights.
   void quantize_logits();
+  /// The table as such integers. Throws as `quantize_logits`.
+  ops::QuantizedWeight quantized_table() const;
   /// These integers; null before `quantize_logits`.
   const ops::QuantizedWeight* quantized_logits_weight() const {
     return quantized_.defined() ? &quantized_ : nullptr;
@@ -56,7 +57,12 @@ struct Embedding : Layer<Embedding, EmbeddingOptions> {
   void copy_options(const Module& original) override;
 
  private:
+  const ops::QuantizedWeight& current_integers() const;
+  bool is_current() const;
+
   ops::QuantizedWeight quantized_;
+  Tensor quantized_from_;  // the table that the integers stand for, at this version
+  uint64_t quantized_version_ = 0;
 
   template <class Lookup>
   Variable with_name_in_errors(const Lookup& lookup) const;

@@ -26,13 +26,8 @@ void Linear::check(const Variable& x) const {
 
 Variable Linear::forward(const Variable& x) const {
   check(x);
-  if (quantized_weight()) return multiply_quantized(x);
+  if (quantized_weight()) return quantized_product(quantized_operand(*this, x), quantized_, bias);
   return linear(x, weight, bias ? *bias : Variable());
-}
-
-Variable Linear::multiply_quantized(const Variable& x) const {
-  require_no_gradients(*this, x);
-  return quantized_product(x.value(), quantized_, bias);
 }
 
 namespace {
@@ -71,10 +66,8 @@ void Linear::copy_options(const Module& original) {
 Variable Linear::forward_activated(const Variable& x, Activation activation) const {
   const auto body = [this, activation](const Variable& in) {
     check(in);
-    if (quantized_weight()) {
-      require_no_gradients(*this, in);
-      return multiply_quantized(Variable(ops::activation(activation, in.value())));
-    }
+    if (quantized_weight())
+      return quantized_product(ops::activation(activation, quantized_operand(*this, in)), quantized_, bias);
     return activation_linear(activation, in, weight, bias ? *bias : Variable());
   };
   return call(rerunnable(body), x);
@@ -84,7 +77,8 @@ Variable Linear::cross_entropy(const Variable& x, const Tensor& targets,
                                const CrossEntropyOptions& options) const {
   const auto body = [this, targets, options](const Variable& in) {
     check(in);
-    if (quantized_weight()) return tessera::cross_entropy(multiply_quantized(in), targets, options);
+    if (quantized_weight())
+      return quantized_cross_entropy(quantized_operand(*this, in), quantized_, bias, targets, options);
     return linear_cross_entropy(in, weight, targets, options, bias ? *bias : Variable());
   };
   return call(rerunnable(body), x);

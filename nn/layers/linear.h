@@ -38,8 +38,7 @@ struct Linear : Layer<Linear, LinearOptions> {
   Variable forward(const Variable& x) const;
   /// The same for activation(x), which is neither stored nor saved.
   Variable forward_activated(const Variable& x, Activation activation) const;
-  /// The cross entropy of its results as logits, which are computed in chunks and never stored all at once,
-  /// unless they come from 8-bit integers.
+  /// The cross entropy of its results as logits, which are computed in chunks and never stored all at once.
   Variable cross_entropy(const Variable& x, const Tensor& targets,
                          const CrossEntropyOptions& options = {}) const;
 
@@ -60,7 +59,6 @@ struct Linear : Layer<Linear, LinearOptions> {
 
  private:
   void check(const Variable& x) const;
-  Variable multiply_quantized(const Variable& x) const;
 
   ops::QuantizedWeight quantized_;
 };

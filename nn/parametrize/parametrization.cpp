@@ -4,6 +4,7 @@
 
 #include "autograd/grad_mode.h"
 #include "nn/module_hooks.h"
+#include "nn/quantize_weights.h"
 
 namespace tessera::nn {
 namespace {
@@ -43,6 +44,9 @@ void require_own(const Module& module, const Module::Entry& entry) {
                        "is in mixed precision: parametrise it before nn::use_mixed_precision");
   require<ConfigError>(module.has_forward(), what,
                        "is in a module without a forward, so that no call computes it");
+  require<ConfigError>(entry.name != "weight" || !has_quantized_weight(module), what,
+                       "is stored as 8-bit integers, which products read in its place: parametrise it before "
+                       "nn::quantize_weights");
   const Module* root = &module;
   while (root->parent()) root = root->parent();
   root->for_each_entry([&](const std::string& other, const Module::Entry& found) {

@@ -58,8 +58,8 @@ class Parametrization : public Module {
 /// no other thread lists its parameters meanwhile. An optimizer made before has the old parameter: make it
 /// afterwards. `nn::clone` copies parametrisations.
 /// Throws ValueError where the module has no such parameter; ConfigError where it is parametrised already, is
-/// tied to another one or has a master, and for a module that is sharded, that is a part of a stage, or that
-/// has no `forward`.
+/// tied to another one, has a master or is stored as 8-bit integers, and for a module that is sharded, that
+/// is a part of a stage, or that has no `forward`.
 void register_parametrization(Module& module, const std::string& name, const Parametrization::Make& make);
 /// The same for a P constructed from the parameter and `args`.
 template <class P, class... Args>

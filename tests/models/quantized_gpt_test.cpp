@@ -3,10 +3,14 @@
 #include <cmath>
 #include <vector>
 
+#include "autograd/autocast/autocast.h"
 #include "autograd/grad_mode.h"
 #include "models/gpt.h"
 #include "models/sampling.h"
+#include "nn/clone.h"
 #include "nn/materialize.h"
+#include "nn/parametrize/norms.h"
+#include "nn/quantize_weights.h"
 #include "tensor/threads/parallel.h"
 #include "tests/tensor/test_values.h"
 
@@ -111,6 +115,45 @@ TEST_CASE("int8 gpt: one kernel for a block has the bits of the block's calls in
     const Tensor ids = Tensor::from(Ids{id, id + 1, id - 2});
     CHECK(same_bits(plain.next_logits(ids, fast).value(), hooked.next_logits(ids, slow).value()));
   }
+}
+
+TEST_CASE("int8 gpt: autocast lowers the products, and a changed table of a tied head is an error") {
+  NoGrad no_grad;
+  SmallGpt gpt(true), plain(true);
+  gpt.quantize_weights();
+  const Tensor exact = plain(batch_of(example)).value();
+  double spread = 0;
+  for (int64_t i = 0; i < exact.numel(); ++i)
+    spread = std::max(spread, std::abs(static_cast<double>(exact.data<float>()[i])));
+  const Ids prompt(example.begin(), example.begin() + 6);
+  for (SmallGpt* model : {&gpt, &plain}) {
+    const AutocastScope autocast(bf16);
+    const Tensor logits = (*model)(batch_of(example)).value();
+    CHECK(logits.dtype() == bf16);
+    CHECK(largest_difference(logits, exact) <= 0.03 * spread);  // as in bf16 above
+    GptCache cache = model->make_cache(1);
+    Tensor next = model->next_logits(Tensor::from(prompt), cache, Ids{6}).value();
+    for (int64_t t = 6; t < 9; ++t) {
+      CHECK(next.dtype() == bf16);
+      CHECK(largest_difference(next, exact.select(0, 0).narrow(0, t - 1, 1)) <= 0.03 * spread);
+      next = model->next_logits(Tensor::from(Ids{example[static_cast<size_t>(t)]}), cache).value();
+    }
+    CHECK(model->loss(batch_of(example), batch_of(example)).dtype() == f32);
+  }
+  Gpt original({.vocabulary = 37, .block_size = 32, .layers = 1, .heads = 2, .width = 48});
+  nn::materialize(original, cpu(), 5);
+  original.quantize_weights();
+  CHECK(same_bits(nn::clone(original)(batch_of(example)).value(), original(batch_of(example)).value()));
+  gpt.wte.weight.value().zero();
+  CHECK_THROWS_WITH_AS(gpt(batch_of(example)),
+                       doctest::Contains("nn::Embedding 'wte': the table was changed"), ConfigError);
+  gpt.quantize_weights();
+  CHECK_NOTHROW(gpt(batch_of(example)));
+  SmallGpt normed(true);
+  nn::weight_norm(normed.wte);
+  CHECK_THROWS_WITH_AS(normed.quantize_weights(),
+                       doctest::Contains("nn::Embedding 'wte': its weight is parametrised"), ConfigError);
+  CHECK_FALSE(nn::has_quantized_weight(normed.blocks[0].mlp.fc));
 }
 
 TEST_CASE("int8 gpt: generates, has a loss, and records no gradients") {

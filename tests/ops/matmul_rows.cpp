@@ -44,6 +44,9 @@ std::vector<OpRow> matmul_rows() {
                      .reason = "the first product is rounded before the second"}},
       {.name = "activation", .tested_in = "tests/tensor/ops/layers/activation_linear_test.cpp"},
       {.name = "quantized_linear", .tested_in = "tests/tensor/ops/layers/quantized_linear_test.cpp"},
+      {.name = "quantized_linear_out", .tested_in = "tests/tensor/ops/layers/quantized_linear_test.cpp"},
+      {.name = "quantized_linear_cross_entropy",
+       .tested_in = "tests/tensor/ops/layers/quantized_linear_test.cpp"},
       {.name = "dequantize_rows", .tested_in = "tests/tensor/ops/layers/quantized_linear_test.cpp"},
   };
 }

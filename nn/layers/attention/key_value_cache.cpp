@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "autograd/autocast/autocast.h"
+#include "tensor/ops/elementwise/cast.h"
+
 namespace tessera::nn {
 
 KeyValueCache::KeyValueCache(const Options& o)
@@ -70,8 +73,12 @@ void KeyValueCache::append(const Tensor& keys, const Tensor& values, std::span<c
 void KeyValueCache::store(const Tensor& keys, const Tensor& values, int64_t row, int64_t rows, int64_t first,
                           int64_t count) {
   if (count == 0) return;
-  keys_.narrow(0, row, rows).narrow(2, first, count).copy_from(keys.narrow(2, 0, count));
-  values_.narrow(0, row, rows).narrow(2, first, count).copy_from(values.narrow(2, 0, count));
+  const auto stored = [&](const Tensor& x) {
+    const Tensor added = x.narrow(2, 0, count);
+    return is_autocast_enabled() ? ops::cast(added, keys_.dtype()) : added;
+  };
+  keys_.narrow(0, row, rows).narrow(2, first, count).copy_from(stored(keys));
+  values_.narrow(0, row, rows).narrow(2, first, count).copy_from(stored(values));
 }
 
 /// After the keys and values of so many more positions have been stored.

@@ -65,7 +65,8 @@ class KeyValueCache {
 
   /// Appends keys and values (B, H, T, D): all T positions of each row, or the first `counts[b]` of row b,
   /// which leaves the rows ragged. Throws ShapeError, and stores nothing, for other shapes and where a row
-  /// would exceed the capacity; ValueError for counts that are not one per row within 0 .. T.
+  /// would exceed the capacity; ValueError for counts that are not one per row within 0 .. T. Under autocast
+  /// keys and values are cast to the cache's dtype.
   void append(const Tensor& keys, const Tensor& values, std::span<const int64_t> counts = {});
   /// Drops the positions from `length`, or from `lengths[b]`, on; shorter rows stay as they are. Throws
   /// ValueError for negative lengths, or other than one per row.

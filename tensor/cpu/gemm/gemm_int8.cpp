@@ -13,8 +13,9 @@ namespace {
 /// Elements of the weight that are widened at a time for a product of many rows: 4 MiB of f32.
 constexpr int64_t widened_elements = 1 << 20;
 
-template <class T>
-void multiply_in_place(const Tensor& a, const Tensor& values, const float* scales, const T* bias, T* out) {
+/// T: of a and the bias; C: of out, T or float.
+template <class T, class C>
+void multiply_in_place(const Tensor& a, const Tensor& values, const float* scales, const T* bias, C* out) {
   const int64_t m = a.size(0), k = a.size(1), n = values.size(0);
   const Scratch<float> wide(m * k), arranged(m * thin_stride(k));
   widen_contiguous(a.data<T>(), m * k, wide.get());
@@ -32,11 +33,11 @@ void multiply_in_place(const Tensor& a, const Tensor& values, const float* scale
                });
 }
 
-template <class T>
+template <class T, class C>
 void multiply_in_place(const Tensor& a, const Tensor& values, const Tensor& scales, const Tensor& bias,
                        const Tensor& out) {
   multiply_in_place(a, values, scales.data<float>(), bias.defined() ? bias.data<T>() : nullptr,
-                    out.data<T>());
+                    out.data<C>());
 }
 
 }  // namespace
@@ -44,8 +45,9 @@ void multiply_in_place(const Tensor& a, const Tensor& values, const Tensor& scal
 void matmul_int8(const Tensor& a, const Tensor& values, const Tensor& scales, const Tensor& bias,
                  const Tensor& out) {
   if (a.size(0) <= thin_rows)
-    return a.dtype() == f32 ? multiply_in_place<float>(a, values, scales, bias, out)
-                            : multiply_in_place<bfloat16>(a, values, scales, bias, out);
+    return a.dtype() == f32     ? multiply_in_place<float, float>(a, values, scales, bias, out)
+           : out.dtype() == f32 ? multiply_in_place<bfloat16, float>(a, values, scales, bias, out)
+                                : multiply_in_place<bfloat16, bfloat16>(a, values, scales, bias, out);
   const int64_t k = a.size(1), n = values.size(0);
   const int64_t step = std::min(n, std::max<int64_t>(64, widened_elements / k / 64 * 64));
   const Tensor widened = Tensor::empty({step, k}, a.dtype());

@@ -15,7 +15,8 @@ inline void scale_thin_columns(int64_t m, int64_t columns, const float* scales, 
 
 /// As `ops::quantized_linear`: out (m, n) = a (m, k) W^T + bias (n) or undefined, all contiguous and of f32
 /// or bf16; W[j, p] = scales[j] values[j, p], values (n, k) i8 stored as u8, scales (n) f32. At most
-/// `thin_rows` rows of a read the values in place; more multiply with ranges of W's rows in a's dtype.
+/// `thin_rows` rows of a read the values in place; more multiply with ranges of W's rows in a's dtype. `out`
+/// has a's dtype, or without a bias f32.
 void matmul_int8(const Tensor& a, const Tensor& values, const Tensor& scales, const Tensor& bias,
                  const Tensor& out);
 

@@ -8,6 +8,7 @@
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/kernel.h"
+#include "tensor/ops/layers/quantized_linear.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/reduction.h"
 
@@ -112,17 +113,51 @@ int64_t rows_per_chunk(int64_t classes, Device device) {
   return std::max(least, elements / std::max<int64_t>(classes, 1));
 }
 
-void check_linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                const Tensor& targets, const Tensor& class_weight,
-                                const CrossEntropyOptions& options) {
-  check_linear("linear_cross_entropy", x, weight, bias);
-  require<ValueError>(options.reduction != LossReduction::none,
-                      "linear_cross_entropy: expected a reduction to mean or sum, got none; use "
-                      "cross_entropy(linear(x), ...)");
+/// Throws unless x and a weight, which fit each other, have logits for the targets.
+void check_chunks(const char* op, const Tensor& x, int64_t classes, const Tensor& targets,
+                  const Tensor& class_weight, const CrossEntropyOptions& options) {
+  require<ValueError>(options.reduction != LossReduction::none, op,
+                      ": expected a reduction to mean or sum, got none; use cross_entropy(linear(x), ...)");
   Shape logits = x.shape();
-  logits[logits.ndim() - 1] = weight.shape()[0];
+  logits[logits.ndim() - 1] = classes;
   check_cross_entropy(logits, x.dtype(), targets, class_weight, options);
 }
+
+/// The sum of the losses of rows, with logits that come chunk by chunk.
+class LossOfChunks {
+ public:
+  LossOfChunks(Device device, const Tensor& targets, int64_t classes, const Tensor& class_weights,
+               const CrossEntropyOptions& options)
+      : device_(device),
+        ids_(targets.contiguous().view({targets.numel()})),
+        class_weights_(class_weights),
+        options_(options),
+        rows_per_chunk_(rows_per_chunk(classes, device)),
+        divisor_(Tensor::empty({}, f64, device)),
+        sum_(Tensor::zeros({}, f64, device)) {
+    divisor_kernel(device, targets.contiguous(), classes, class_weights_, options_, divisor_);
+  }
+
+  /// Calls `chunk(first, count)` for ranges of rows, in order.
+  template <class Chunk>
+  void for_each(const Chunk& chunk) const {
+    for (int64_t first = 0; first < ids_.numel(); first += rows_per_chunk_)
+      chunk(first, std::min(rows_per_chunk_, ids_.numel() - first));
+  }
+  /// Adds the losses of the rows from `first` on. With `with_gradient` their gradient replaces the logits.
+  void add(int64_t first, const Tensor& logits, bool with_gradient) const {
+    chunk_kernel(device_, logits, ids_.narrow(0, first, logits.size(0)), class_weights_, options_, divisor_,
+                 with_gradient, sum_);
+  }
+  Tensor loss(DType dtype) const { return cast(div(sum_, divisor_), dtype); }
+
+ private:
+  Device device_;
+  Tensor ids_, class_weights_;
+  const CrossEntropyOptions& options_;
+  int64_t rows_per_chunk_;
+  Tensor divisor_, sum_;
+};
 
 /// The buffers of a call, and the computations on a chunk of rows.
 class Chunks {
@@ -177,33 +212,49 @@ LinearCrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, c
                                         const CrossEntropyOptions& options,
                                         LinearCrossEntropyNeedsGrad needs_grad) {
   const Device device = common_device("linear_cross_entropy", {&x, &weight, &targets});
-  check_linear_cross_entropy(x, weight, bias, targets, class_weight, options);
+  check_linear("linear_cross_entropy", x, weight, bias);
+  check_chunks("linear_cross_entropy", x, weight.size(0), targets, class_weight, options);
   if (device.is_batched()) throw_no_batching_rule("linear_cross_entropy");
   const DType wide = x.dtype() == f64 ? f64 : f32;
-  const int64_t rows = targets.numel(), classes = weight.shape()[0];
-  const Tensor input = x.contiguous().view({rows, weight.shape()[1]}),
-               ids = targets.contiguous().view({rows});
-  const Tensor class_weights = class_weight.defined() ? cast(class_weight, wide).contiguous() : class_weight;
-  // The sum of the losses so far, and its divisor.
-  const Tensor divisor = Tensor::empty({}, f64, device), sum = Tensor::zeros({}, f64, device);
-  divisor_kernel(device, targets.contiguous(), classes, class_weights, options, divisor);
-
+  const int64_t rows = targets.numel();
+  const Tensor input = x.contiguous().view({rows, weight.size(1)});
+  const LossOfChunks loss(device, targets, weight.size(0),
+                          class_weight.defined() ? cast(class_weight, wide).contiguous() : class_weight,
+                          options);
   Chunks chunks(input, weight, bias, needs_grad);
-  const int64_t step = rows_per_chunk(classes, device);
-  for (int64_t first = 0; first < rows; first += step) {
-    const int64_t count = std::min(step, rows - first);
+  loss.for_each([&](int64_t first, int64_t count) {
     const Tensor logits = chunks.logits(first, count);
-    chunk_kernel(device, logits, ids.narrow(0, first, count), class_weights, options, divisor,
-                 needs_grad.any(), sum);
+    loss.add(first, logits, needs_grad.any());
     if (needs_grad.any()) chunks.add(first, count, logits);
-  }
+  });
   LinearCrossEntropy result = std::move(chunks.gradient());
   if (rows == 0)
     for (const Tensor& gradient : {result.weight, result.bias})
       if (gradient.defined()) gradient.zero();
   if (result.x.defined()) result.x = result.x.view(x.shape());
-  result.loss = cast(div(sum, divisor), wide);
+  result.loss = loss.loss(wide);
   return result;
+}
+
+Tensor quantized_linear_cross_entropy(const Tensor& x, const QuantizedWeight& weight, const Tensor& bias,
+                                      const Tensor& targets, const CrossEntropyOptions& options) {
+  constexpr const char* op = "quantized_linear_cross_entropy";
+  check_quantized_linear(op, x, weight, bias);
+  const Device device = common_device(op, {&x, &weight.values, &targets});
+  const int64_t classes = weight.values.size(0);
+  check_chunks(op, x, classes, targets, {}, options);
+  const Tensor input = x.contiguous().view({targets.numel(), x.size(-1)}),
+               added = bias.defined() ? cast(bias, f32) : bias;
+  const LossOfChunks loss(device, targets, classes, {}, options);
+  Tensor buffer;
+  loss.for_each([&](int64_t first, int64_t count) {
+    if (!buffer.defined()) buffer = Tensor::empty({count, classes}, f32, device);
+    const Tensor logits = buffer.narrow(0, 0, count);
+    quantized_linear_out(logits, input.narrow(0, first, count), weight);
+    if (added.defined()) add_(logits, added);
+    loss.add(first, logits, false);
+  });
+  return loss.loss(f32);
 }
 
 }  // namespace tessera::ops

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "tensor/arguments/loss.h"
+#include "tensor/arguments/quantized_weight.h"
 
 namespace tessera::ops {
 
@@ -51,5 +52,11 @@ LinearCrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, c
                                         const Tensor& targets, const Tensor& class_weight,
                                         const CrossEntropyOptions& options,
                                         LinearCrossEntropyNeedsGrad needs_grad = {});
+
+/// The loss alone, f32, for a weight of 8-bit integers (tensor/ops/layers/quantized_linear.h): x f32 or bf16,
+/// bias of x's dtype or undefined. The logits of a chunk are f32 and not rounded. Throws as
+/// `quantized_linear` and `linear_cross_entropy`.
+Tensor quantized_linear_cross_entropy(const Tensor& x, const QuantizedWeight& weight, const Tensor& bias,
+                                      const Tensor& targets, const CrossEntropyOptions& options);
 
 }  // namespace tessera::ops

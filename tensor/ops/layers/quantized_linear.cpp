@@ -5,6 +5,7 @@
 #include "tensor/cpu/gemm/gemm_int8.h"
 #include "tensor/cpu/gemm/int8_rows.h"
 #include "tensor/ops/kernel.h"
+#include "tensor/overlap.h"
 #include "tensor/profile/cost.h"
 
 namespace tessera::ops {
@@ -61,33 +62,65 @@ Tensor dequantize_rows(const QuantizedWeight& weight, DType dtype) {
   return out;
 }
 
-Tensor quantized_linear(const Tensor& x, const QuantizedWeight& weight, const Tensor& bias) {
-  constexpr const char* op = "quantized_linear";
+Device check_quantized_linear(const char* op, const Tensor& x, const QuantizedWeight& weight,
+                              const Tensor& bias) {
   check(op, weight);
   require_computed(op, x.dtype());
   const int64_t in = weight.values.size(1), out = weight.values.size(0);
   require<ShapeError>(x.ndim() >= 1 && x.size(-1) == in, op, ": expected x (..., ", in, ") for the weight ",
                       weight.values.shape(), ", got ", describe(x));
-  Device device = common_device(op, {&x, &weight.values});
-  if (bias.defined()) {
-    require<ShapeError>(bias.shape() == Shape{out}, op, ": the weight ", weight.values.shape(),
-                        " takes a bias of ", out, ", got ", describe(bias));
-    require_same_dtype(op, {&x, &bias});
-    device = common_device(op, {&x, &bias});
-  }
+  const Device device = common_device(op, {&x, &weight.values});
+  if (!bias.defined()) return device;
+  require<ShapeError>(bias.shape() == Shape{out}, op, ": the weight ", weight.values.shape(),
+                      " takes a bias of ", out, ", got ", describe(bias));
+  require_same_dtype(op, {&x, &bias});
+  return common_device(op, {&x, &bias});
+}
+
+namespace {
+
+/// The result's shape.
+Shape product_shape(const Tensor& x, const QuantizedWeight& weight) {
   Shape shape = x.shape();
-  shape[shape.ndim() - 1] = out;
-  const Tensor y = Tensor::empty(shape, x.dtype(), device);
+  shape[shape.ndim() - 1] = weight.values.size(0);
+  return shape;
+}
+
+void multiply(Device device, const Tensor& x, const QuantizedWeight& weight, const Tensor& bias,
+              const Tensor& y) {
+  const int64_t in = weight.values.size(1), out = weight.values.size(0);
   const int64_t rows = in == 0 ? 0 : x.numel() / in;
   count_flops(2 * rows * in * out);
   if (in == 0) {
     y.zero();
-    if (bias.defined()) y.copy_from(bias.expand(shape));
+    if (bias.defined()) y.copy_from(bias.expand(y.shape()));
   } else if (y.numel() > 0) {
     linear_kernel(device, x.contiguous().view({rows, in}), weight.values, weight.scales.contiguous(),
                   bias.defined() ? bias.contiguous() : bias, y.view({rows, out}));
   }
+}
+
+}  // namespace
+
+Tensor quantized_linear(const Tensor& x, const QuantizedWeight& weight, const Tensor& bias) {
+  constexpr const char* op = "quantized_linear";
+  const Device device = check_quantized_linear(op, x, weight, bias);
+  const Tensor y = Tensor::empty(product_shape(x, weight), x.dtype(), device);
+  multiply(device, x, weight, bias, y);
   return y;
+}
+
+void quantized_linear_out(const Tensor& out, const Tensor& x, const QuantizedWeight& weight) {
+  constexpr const char* op = "quantized_linear_out";
+  check_quantized_linear(op, x, weight, {});
+  const Device device = common_device(op, {&x, &out});
+  require<ShapeError>(out.shape() == product_shape(x, weight) && out.is_contiguous(), op,
+                      ": expected a contiguous out ", product_shape(x, weight), ", got ", describe(out));
+  require<DTypeError>(out.dtype() == x.dtype() || out.dtype() == f32, op, ": expected an out of ", x.dtype(),
+                      " or f32, got ", describe(out));
+  require_no_overlap(op, out, {&x});
+  multiply(device, x, weight, {}, out);
+  out.bump_version();
 }
 
 }  // namespace tessera::ops

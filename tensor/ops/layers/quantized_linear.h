@@ -23,4 +23,12 @@ Tensor dequantize_rows(const QuantizedWeight& weight, DType dtype = f32);
 /// NotBuiltError for a device other than the CPU.
 Tensor quantized_linear(const Tensor& x, const QuantizedWeight& weight, const Tensor& bias = {});
 
+/// x W^T in `out` (..., out), contiguous and of x's dtype or f32, which holds the sums of a bf16 product
+/// unrounded. Throws as `quantized_linear`, and ValueError for an `out` that overlaps x.
+void quantized_linear_out(const Tensor& out, const Tensor& x, const QuantizedWeight& weight);
+
+/// Throws as `quantized_linear` unless x, weight and bias fit each other. Returns their device.
+Device check_quantized_linear(const char* op, const Tensor& x, const QuantizedWeight& weight,
+                              const Tensor& bias);
+
 }  // namespace tessera::ops

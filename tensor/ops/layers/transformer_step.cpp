@@ -16,8 +16,9 @@ constexpr Kernel<void(const Tensor&, const TransformerStepWeights&, const Tensor
                       std::span<const int64_t>)>
     kernel{op, &kernels::cpu::transformer_step, nullptr};
 
-bool has_shape(const Tensor& x, const Shape& shape) {
-  return x.defined() && x.shape() == shape;
+bool has_scales(const TransformerStepWeights& w) {
+  return w.qkv_scales.defined() || w.projection_scales.defined() || w.widening_scales.defined() ||
+         w.narrowing_scales.defined();
 }
 
 void check_shapes(const Tensor& x, const TransformerStepWeights& w, const Tensor& keys, const Tensor& values,
@@ -29,20 +30,32 @@ void check_shapes(const Tensor& x, const TransformerStepWeights& w, const Tensor
                       x.shape(), ", ", keys.shape(), ", ", values.shape(), " and ", lengths.size());
   const int64_t width = x.size(1),
                 wide = w.widening.defined() && w.widening.ndim() == 2 ? w.widening.size(0) : 0;
-  const auto fits = [](const Tensor& weight, const Tensor& bias, const Shape& shape) {
-    return has_shape(weight, shape) && (!bias.defined() || has_shape(bias, {shape[0]}));
+  const auto fits = [&](const char* name, const Tensor& tensor, const Shape& shape) {
+    require<ShapeError>(tensor.defined() && tensor.shape() == shape, op, ": expected ", name, " ", shape,
+                        " in a block of width ", width, ", got ", describe(tensor));
   };
-  require<ShapeError>(wide >= 1 && fits(w.norm_1, w.norm_1_bias, {width}) &&
-                          fits(w.norm_2, w.norm_2_bias, {width}) &&
-                          fits(w.qkv, w.qkv_bias, {3 * width, width}) &&
-                          fits(w.projection, w.projection_bias, {width, width}) &&
-                          fits(w.widening, w.widening_bias, {wide, width}) &&
-                          fits(w.narrowing, w.narrowing_bias, {width, wide}),
-                      op, ": the weights are not those of a block of width ", width);
-  require<ShapeError>(!w.qkv_scales.defined() ||
-                          (has_shape(w.qkv_scales, {3 * width}) && has_shape(w.projection_scales, {width}) &&
-                           has_shape(w.widening_scales, {wide}) && has_shape(w.narrowing_scales, {width})),
-                      op, ": the scales are not those of a block of width ", width);
+  const auto fits_if_defined = [&](const char* name, const Tensor& tensor, int64_t size) {
+    if (tensor.defined()) fits(name, tensor, {size});
+  };
+  require<ShapeError>(wide >= 1, op, ": expected widening (F, ", width, "), got ", describe(w.widening));
+  fits("norm_1", w.norm_1, {width});
+  fits_if_defined("norm_1_bias", w.norm_1_bias, width);
+  fits("norm_2", w.norm_2, {width});
+  fits_if_defined("norm_2_bias", w.norm_2_bias, width);
+  fits("qkv", w.qkv, {3 * width, width});
+  fits_if_defined("qkv_bias", w.qkv_bias, 3 * width);
+  fits("projection", w.projection, {width, width});
+  fits_if_defined("projection_bias", w.projection_bias, width);
+  fits("widening", w.widening, {wide, width});
+  fits_if_defined("widening_bias", w.widening_bias, wide);
+  fits("narrowing", w.narrowing, {width, wide});
+  fits_if_defined("narrowing_bias", w.narrowing_bias, width);
+  if (has_scales(w)) {  // either all or none
+    fits("qkv_scales", w.qkv_scales, {3 * width});
+    fits("projection_scales", w.projection_scales, {width});
+    fits("widening_scales", w.widening_scales, {wide});
+    fits("narrowing_scales", w.narrowing_scales, {width});
+  }
   for (const int64_t length : lengths)
     require<ShapeError>(length >= 0 && length < keys.size(2), op, ": no position is left after ", length,
                         " of ", keys.size(2));
@@ -70,11 +83,16 @@ bool takes_transformer_step(const TransformerStepWeights& w) {
 void transformer_step(const Tensor& x, const TransformerStepWeights& weights, const Tensor& keys,
                       const Tensor& values, std::span<const int64_t> lengths) {
   check_shapes(x, weights, keys, values, lengths);
-  require<DTypeError>(takes_transformer_step(weights) && x.dtype() == f32 && x.is_contiguous() &&
-                          keys.dtype() == weights.norm_1.dtype() && keys.is_contiguous() &&
-                          values.dtype() == keys.dtype() && values.is_contiguous(),
-                      op, ": expected contiguous x of f32, and weights, keys and values of f32 or bf16, got ",
-                      describe(x), " and ", describe(keys));
+  require<DTypeError>(
+      takes_transformer_step(weights) && x.dtype() == f32 && x.is_contiguous() &&
+          keys.dtype() == weights.norm_1.dtype() && keys.is_contiguous() && values.dtype() == keys.dtype() &&
+          values.is_contiguous(),
+      op,
+      ": expected contiguous x of f32, and weights, keys and values of f32 or bf16, or linear "
+      "weights of u8 with scales of f32, got x ",
+      describe(x), ", keys ", describe(keys), ", values ", describe(values), ", norm_1 ",
+      describe(weights.norm_1), ", qkv ", describe(weights.qkv), " and qkv_scales ",
+      describe(weights.qkv_scales));
   const Device device = common_device(op, {&x, &keys, &values});
   require_no_overlap(op, x, {&keys, &values});
   require_no_overlap(op, keys, {&values});

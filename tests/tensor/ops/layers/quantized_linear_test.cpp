@@ -7,6 +7,8 @@
 
 #include "tensor/cpu/isa.h"
 #include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/layers/loss.h"
+#include "tensor/ops/matmul.h"
 #include "tests/tensor/test_values.h"
 
 using namespace tessera;
@@ -88,6 +90,64 @@ TEST_CASE("quantized_linear: leading dimensions, strides, nothing to multiply") 
   const Tensor bias = random_tensor({6}, f32, 3);
   const QuantizedWeight empty = ops::quantize_rows(Tensor::empty({6, 0}, f32));
   CHECK(same_bits(ops::quantized_linear(Tensor::empty({1, 0}, f32), empty, bias), bias.view({1, 6})));
+}
+
+TEST_CASE("quantized_linear_out: sums of bf16 operands in f32, for rows in place and for many") {
+  const QuantizedWeight w = ops::quantize_rows(random_tensor({70, 24}, f32, 1));
+  for (const int64_t rows : {1, 16, 17, 100}) {
+    const Tensor x = random_tensor({rows, 24}, bf16, 2), y = Tensor::empty({rows, 70}, f32);
+    const uint64_t version = y.version();
+    ops::quantized_linear_out(y, x, w);
+    CHECK(y.version() > version);
+    CHECK(same_bits(ops::cast(y, bf16), ops::quantized_linear(x, w)));
+    const Tensor exact = ops::linear(to_f64(x), to_f64(ops::dequantize_rows(w, rows > 16 ? bf16 : f32)));
+    CHECK(largest_difference(y, exact) <= 1e-5);  // sums of 24 terms of f32
+  }
+  const Tensor x = random_tensor({2, 24}, f32, 2);
+  CHECK_THROWS_AS(ops::quantized_linear_out(Tensor::empty({2, 69}, f32), x, w), ShapeError);
+  CHECK_THROWS_AS(ops::quantized_linear_out(Tensor::empty({70, 2}, f32).transpose(0, 1), x, w), ShapeError);
+  CHECK_THROWS_AS(ops::quantized_linear_out(Tensor::empty({2, 70}, bf16), x, w), DTypeError);
+  const QuantizedWeight square = ops::quantize_rows(random_tensor({24, 24}, f32, 1));
+  CHECK_THROWS_AS(ops::quantized_linear_out(x, x, square), ValueError);
+}
+
+TEST_CASE("quantized_linear_cross_entropy: logits of f32, never all at once") {
+  constexpr int64_t rows = 600, width = 24, classes = 1100;  // chunks of 256 rows
+  const QuantizedWeight w = ops::quantize_rows(random_tensor({classes, width}, f32, 1));
+  const Tensor targets = Tensor::empty({rows}, i64);
+  for (int64_t i = 0; i < rows; ++i) targets.data<int64_t>()[i] = i % 7 == 0 ? -100 : i * 37 % classes;
+  for (const DType dtype : {f32, bf16})
+    for (const bool has_bias : {false, true})
+      for (const auto reduction : {ops::LossReduction::mean, ops::LossReduction::sum}) {
+        const ops::CrossEntropyOptions options{.label_smoothing = 0.1, .reduction = reduction};
+        const Tensor x = random_tensor({rows, width}, dtype, 2),
+                     bias = has_bias ? random_tensor({classes}, dtype, 3) : Tensor();
+        const Tensor logits = ops::linear(to_f64(x), to_f64(ops::dequantize_rows(w, dtype)),
+                                          has_bias ? to_f64(bias) : Tensor());
+        const double exact = ops::cross_entropy(logits, targets, {}, options).loss.item();
+        const auto account = make_intrusive<MemoryAccount>();
+        const AccountScope scope(account);
+        const Tensor loss = ops::quantized_linear_cross_entropy(x, w, bias, targets, options);
+        CHECK(loss.dtype() == f32);
+        // Logits of bf16 would be off by 2^-9 of themselves.
+        CHECK(loss.item() == doctest::Approx(exact).epsilon(1e-6));
+        CHECK(account->total().peak < rows * classes * 4 / 2);
+      }
+  const Tensor x = random_tensor({2, width}, f32, 2), ids = Tensor::from<int64_t>({1, classes});
+  const auto refused = [&](const Tensor& in, const Tensor& bias, const Tensor& t,
+                           const ops::CrossEntropyOptions& options) {
+    ops::quantized_linear_cross_entropy(in, w, bias, t, options);
+  };
+  CHECK_THROWS_WITH_AS(refused(x, {}, ids, {}), doctest::Contains("target 1100 at position (1,)"),
+                       IndexError);
+  CHECK_THROWS_AS(refused(x, {}, Tensor::from<int64_t>({1, 2, 3}), {}), ShapeError);
+  CHECK_THROWS_AS(refused(x, {}, ids, {.reduction = ops::LossReduction::none}), ValueError);
+  CHECK_THROWS_AS(refused(x, random_tensor({5}, f32, 3), ids, {}), ShapeError);
+  CHECK_THROWS_AS(refused(x.narrow(1, 0, 5), {}, ids, {}), ShapeError);
+  CHECK_THROWS_AS(refused(Tensor(), {}, ids, {}), ValueError);
+  CHECK(std::isnan(
+      ops::quantized_linear_cross_entropy(Tensor::empty({0, width}, bf16), w, {}, Tensor::empty({0}, i64), {})
+          .item()));
 }
 
 TEST_CASE("quantized_linear: what is refused, and what the message says") {

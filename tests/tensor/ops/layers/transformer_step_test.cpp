@@ -7,6 +7,7 @@
 
 #include "tensor/cpu/isa.h"
 #include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/layers/quantized_linear.h"
 #include "tensor/threads/parallel.h"
 #include "tests/tensor/test_values.h"
 
@@ -47,6 +48,27 @@ TransformerStepWeights weights_of(int64_t width, int64_t wide, DType dtype, bool
           1e-5,
           activation};
 }
+
+/// The four linear weights as integers, and what these stand for.
+struct Int8Weights {
+  TransformerStepWeights stored, restored;
+
+  explicit Int8Weights(const TransformerStepWeights& w) : stored(w), restored(w) {
+    quantize(&TransformerStepWeights::qkv, &TransformerStepWeights::qkv_scales);
+    quantize(&TransformerStepWeights::projection, &TransformerStepWeights::projection_scales);
+    quantize(&TransformerStepWeights::widening, &TransformerStepWeights::widening_scales);
+    quantize(&TransformerStepWeights::narrowing, &TransformerStepWeights::narrowing_scales);
+  }
+
+ private:
+  using Field = Tensor TransformerStepWeights::*;
+  void quantize(Field weight, Field scales) {
+    const ops::QuantizedWeight q = ops::quantize_rows(stored.*weight);
+    stored.*weight = q.values;
+    stored.*scales = q.scales;
+    restored.*weight = ops::dequantize_rows(q);
+  }
+};
 
 double at(const Tensor& x, int64_t i) {
   return to_f64(x).data<double>()[i];
@@ -117,20 +139,29 @@ struct PlainBlock {
 }  // namespace
 
 TEST_CASE(
-    "transformer step: the block's formulas, on each instruction set, f32 and bf16, rows of any lengths") {
+    "transformer step: the block's formulas, on each instruction set, f32, bf16 and int8, rows of any "
+    "lengths") {
   using kernels::cpu::Isa;
   constexpr int64_t rows = 5, heads = 3, capacity = 20;
+  struct Kind {
+    DType dtype;
+    bool is_int8;
+  };
   for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512})
-    for (const DType dtype : {f32, bf16})
+    for (const auto& [dtype, is_int8] : {Kind{f32, false}, {bf16, false}, {f32, true}, {bf16, true}})
       for (const int64_t head : {16, 10}) {
         if (!kernels::cpu::isa_available(isa)) continue;
         CAPTURE(name(isa));
         CAPTURE(head);
+        CAPTURE(is_int8);
         const kernels::cpu::IsaScope scope(isa);
         const int64_t width = heads * head, wide = 4 * width - 3;
         const bool bias = head == 16;
-        const TransformerStepWeights w =
+        const TransformerStepWeights plain =
             weights_of(width, wide, dtype, bias, bias ? Activation::gelu : Activation::relu);
+        const Int8Weights int8(plain);
+        const TransformerStepWeights &w = is_int8 ? int8.stored : plain,
+                                     &exact = is_int8 ? int8.restored : plain;
         REQUIRE(ops::takes_transformer_step(w));
         const Tensor x = uneven({rows, width}, f32, 0.1, 2), before = x.clone();
         const Tensor keys = uneven({rows, heads, capacity, head}, dtype, 0.5, 1),
@@ -140,8 +171,8 @@ TEST_CASE(
         ops::transformer_step(x, w, keys, values, lengths);
         for (int64_t r = 0; r < rows; ++r) {
           Row row(before.data<float>() + r * width, before.data<float>() + (r + 1) * width);
-          row = PlainBlock{w, width, heads}.run(row, exact_keys.select(0, r), exact_values.select(0, r),
-                                                lengths[static_cast<size_t>(r)]);
+          row = PlainBlock{exact, width, heads}.run(row, exact_keys.select(0, r), exact_values.select(0, r),
+                                                    lengths[static_cast<size_t>(r)]);
           // Keys and values of bf16 are rounded to 8 bits; sums of up to 190 terms in f32 else.
           const double bound = dtype == bf16 ? 0.1 : 2e-4;
           for (int64_t i = 0; i < width; ++i)
@@ -154,12 +185,15 @@ TEST_CASE(
 
 TEST_CASE("transformer step: a row's bits depend neither on other rows nor on the number of threads") {
   const int before = num_threads();
-  for (const DType dtype : {f32, bf16}) {
+  for (const DType dtype : {f32, bf16, u8}) {  // u8: weights of int8 beside others of f32
     constexpr int64_t rows = 19, heads = 4, head = 32, width = heads * head, capacity = 300;
-    const TransformerStepWeights w = weights_of(width, 4 * width, dtype, true, Activation::gelu);
+    const bool is_int8 = dtype == u8;
+    const DType own = is_int8 ? f32 : dtype;
+    const TransformerStepWeights plain = weights_of(width, 4 * width, own, true, Activation::gelu),
+                                 w = is_int8 ? Int8Weights(plain).stored : plain;
     const Tensor x = uneven({rows, width}, f32, 0.1, 2);
-    const Tensor keys = uneven({rows, heads, capacity, head}, dtype, 0.5, 1),
-                 values = uneven({rows, heads, capacity, head}, dtype, 0.7, 1);
+    const Tensor keys = uneven({rows, heads, capacity, head}, own, 0.5, 1),
+                 values = uneven({rows, heads, capacity, head}, own, 0.7, 1);
     std::vector<int64_t> lengths;
     for (int64_t r = 0; r < rows; ++r) lengths.push_back(r * 15);
     const auto run = [&](int64_t first, int64_t count) {
@@ -203,4 +237,47 @@ TEST_CASE("transformer step: what it refuses") {
   mixed = w;
   mixed.qkv = uneven({8, 24}, f32, 0, 1).transpose(0, 1);
   CHECK_FALSE(ops::takes_transformer_step(mixed));
+}
+
+TEST_CASE("transformer step: errors name the weight or the scales, with both shapes") {
+  const TransformerStepWeights w = weights_of(8, 32, f32, true, Activation::gelu);
+  const TransformerStepWeights int8 = Int8Weights(w).stored;
+  const Tensor x = Tensor::zeros({2, 8}, f32), keys = Tensor::zeros({2, 2, 5, 4}, f32);
+  const std::vector<int64_t> lengths{0, 4};
+  const auto refused = [&](const TransformerStepWeights& weights, const char* message, auto error) {
+    CHECK_THROWS_WITH_AS(ops::transformer_step(x, weights, keys, keys.clone(), lengths),
+                         doctest::Contains(message), decltype(error));
+  };
+  ops::transformer_step(x, int8, keys, keys.clone(), lengths);
+  TransformerStepWeights bad = w;
+  bad.narrowing = w.narrowing.narrow(1, 0, 31);
+  refused(bad, "expected narrowing (8, 32) in a block of width 8, got (8, 31) f32 on cpu", ShapeError(""));
+  bad = w;
+  bad.qkv_bias = w.qkv_bias.narrow(0, 0, 8);
+  refused(bad, "expected qkv_bias (24,) in a block of width 8, got (8,) f32 on cpu", ShapeError(""));
+  using Field = Tensor TransformerStepWeights::*;
+  struct Scales {
+    const char* name;
+    Field field;
+    int64_t size;
+  };
+  for (const auto& [name, field, size] :
+       {Scales{"qkv_scales", &TransformerStepWeights::qkv_scales, 24},
+        {"projection_scales", &TransformerStepWeights::projection_scales, 8},
+        {"widening_scales", &TransformerStepWeights::widening_scales, 32},
+        {"narrowing_scales", &TransformerStepWeights::narrowing_scales, 8}}) {
+    const std::string expected = text("expected ", name, " (", size, ",) in a block of width 8, got ");
+    bad = int8;
+    bad.*field = Tensor::zeros({size - 1}, f32);
+    refused(bad, text(expected, "(", size - 1, ",) f32 on cpu").c_str(), ShapeError(""));
+    bad.*field = Tensor();
+    CHECK_FALSE(ops::takes_transformer_step(bad));
+    refused(bad, text(expected, "an undefined tensor").c_str(), ShapeError(""));
+    bad.*field = Tensor::zeros({size}, bf16);
+    CHECK_FALSE(ops::takes_transformer_step(bad));
+    refused(bad, "linear weights of u8 with scales of f32", DTypeError(""));
+  }
+  bad = int8;
+  bad.qkv = w.qkv;
+  refused(bad, "qkv (24, 8) f32 on cpu and qkv_scales (24,) f32 on cpu", DTypeError(""));
 }
