@@ -4,18 +4,34 @@
 
 namespace tessera::optim {
 
+namespace {
+
+// Elements of gradients that are still in the second-level caches when all are computed, and of one that
+// takes less time than a parallel loop of its own.
+constexpr int64_t in_caches = 1 << 20, few = 1 << 14;
+
+}  // namespace
+
 GradientSquares::GradientSquares(const ParameterList& parameters) {
   if (parameters.reducer()) return;
+  products_.emplace();
   sums_.reserve(parameters.size());
   hooks_.reserve(parameters.size());
+  int64_t all = 0;
+  for (const NamedParameter& parameter : parameters)
+    if (parameter.variable.requires_grad()) all += parameter.variable.numel();
   for (const NamedParameter& parameter : parameters) {
     if (!parameter.variable.requires_grad()) continue;
     Sum& sum = sums_[parameter.variable.impl().get()];
-    hooks_.push_back(parameter.variable.register_post_accumulate_grad_hook([&sum](const Variable& of) {
+    const bool pays = all > in_caches && parameter.variable.numel() > few;
+    hooks_.push_back(parameter.variable.register_post_accumulate_grad_hook([&sum, pays](const Variable& of) {
       const Variable gradient = of.grad();
       if (!gradient.defined() || !gradient.device().is_cpu()) return;
       const Tensor values = gradient.value();
-      sum = {values, values.version(), ops::power_sums({&values, 1}, 2.0).item()};
+      if (const std::optional<double> noted = values.noted_squares())
+        sum = {values, values.version(), *noted};
+      else if (pays)
+        sum = {values, values.version(), ops::power_sums({&values, 1}, 2.0).item()};
     }));
   }
 }

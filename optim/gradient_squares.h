@@ -5,14 +5,18 @@
 #include <vector>
 
 #include "autograd/parameter_list.h"
+#include "tensor/ops/matmul.h"
 
 namespace tessera::optim {
 
 /// While it lives, the squares of each parameter's gradient are summed as soon as a backward has accumulated
-/// it completely, when its values are still in the cache, but for those of large matrices. A norm that is given the sums then does not read
-/// the gradients again, and has the same bits. With several backwards a step, make it for the last one. For a
-/// list with a reducer it does nothing: that norm is summed over shards, which are complete only after the
-/// reduction over ranks. Nor does it for gradients on a device, whose sums the host would wait for.
+/// it completely: by the product that computes it, on AMX's tiles (`ProductSquaresScope`), else by a pass
+/// over values that, but for those of large matrices, are still in the cache. A norm that is given the sums
+/// then does not read these gradients again. Small gradients, and those of a model of which all are still in
+/// the cache, are left to the norm, which sums them in one pass. The norm has the same bits as without; on
+/// tiles the sums of products are added in another order. With several backwards a step, make it for the last
+/// one. For a list with a reducer it does nothing: that norm is summed over shards, which are complete only
+/// after the reduction over ranks. Nor does it for gradients on a device, whose sums the host would wait for.
 ///
 ///     const optim::GradientSquares squares(adam.parameters());
 ///     loss.backward();
@@ -36,6 +40,7 @@ class GradientSquares {
     double value = 0;
   };
 
+  std::optional<ops::ProductSquaresScope> products_;
   std::unordered_map<const VariableImpl*, Sum> sums_;  // per parameter; no entry is added after construction
   std::vector<HookHandle> hooks_;
 };

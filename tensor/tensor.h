@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -22,6 +23,15 @@ struct Slice;
 /// Counts the in-place changes of a tensor and its views.
 struct VersionCounter : RefCounted<VersionCounter> {
   std::atomic<uint64_t> value{0};  ///< the number of changes so far
+
+  /// A sum of squares of the values at `version` of a window from `data` on.
+  struct Squares {
+    uint64_t version;
+    const void* data;
+    int64_t numel;
+    double sum;
+  };
+  std::optional<Squares> squares = {};  ///< noted by the operation that wrote the values
 };
 
 /// Values that lie one after another: a std::vector, a std::array.
@@ -357,6 +367,16 @@ class Tensor : public TensorMethods<Tensor> {
   void bump_version() const {
     require_defined("bump_version");
     version_->value.fetch_add(1, std::memory_order_relaxed);
+  }
+  /// Notes the sum of squares of the values, which holds until they change; for the operation that has just
+  /// written them, while no other thread uses the tensor.
+  void note_squares(double sum) const { version_->squares = {version(), raw_data(), numel(), sum}; }
+  /// What was noted of the values as they are; else nothing.
+  std::optional<double> noted_squares() const {
+    const auto& noted = version_->squares;
+    if (!noted || noted->version != version() || noted->data != raw_data() || noted->numel != numel())
+      return std::nullopt;
+    return noted->sum;
   }
 
  private:

@@ -1,8 +1,12 @@
 #include "tensor/ops/matmul.h"
 
+#include <atomic>
+#include <optional>
+
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/gemm/product_choice.h"
+#include "tensor/cpu/gemm/product_squares.h"
 #include "tensor/cpu/matmul.h"
 #include "tensor/cuda/matmul/matmul.h"
 #include "tensor/matrix_layout.h"
@@ -142,6 +146,21 @@ void check_out(const Product& p, const Tensor& out) {
   require_distinct_elements(p.name, out);
 }
 
+std::atomic<int> squares_scopes{0};
+
+/// Wants the squares of the product that is computed while it lives, and gives them.
+class WantedSquares {
+ public:
+  WantedSquares(const Tensor& out, const Tensor& a) {
+    kernels::cpu::product_squares = {squares_scopes.load(std::memory_order_relaxed) > 0 &&
+                                     out.dtype() == f32 && a.dtype() == bf16 && out.device().is_cpu()};
+  }
+  ~WantedSquares() { kernels::cpu::product_squares = {}; }
+  WantedSquares(const WantedSquares&) = delete;
+  WantedSquares& operator=(const WantedSquares&) = delete;
+  std::optional<double> sum() const { return kernels::cpu::product_squares.sum; }
+};
+
 void into(const char* name, const Tensor& out, const Tensor& a, const Tensor& b, bool accumulate) {
   common_device(name, {&out, &a, &b});
   const Product p = product_of(name, a, b);
@@ -153,8 +172,13 @@ void into(const char* name, const Tensor& out, const Tensor& a, const Tensor& b,
   // Elements of operands are read more than once, so `out` may not overlap them.
   const bool apart = overlap_of(out, a) == Overlap::none && overlap_of(out, b) == Overlap::none;
   if (apart && layout && !layout->transposed) {
+    const WantedSquares squares(out, a);
     run(p, {}, target, accumulate);
-  } else if (out.is_meta()) {
+    out.bump_version();
+    if (squares.sum()) out.note_squares(*squares.sum());
+    return;
+  }
+  if (out.is_meta()) {
     run(p, {}, target, accumulate);
   } else {
     const Tensor copy =
@@ -166,6 +190,13 @@ void into(const char* name, const Tensor& out, const Tensor& a, const Tensor& b,
 }
 
 }  // namespace
+
+ProductSquaresScope::ProductSquaresScope() {
+  squares_scopes.fetch_add(1, std::memory_order_relaxed);
+}
+ProductSquaresScope::~ProductSquaresScope() {
+  squares_scopes.fetch_sub(1, std::memory_order_relaxed);
+}
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
   const Product p = product_of("matmul", a, b);

@@ -52,6 +52,17 @@ void matmul_out(const Tensor& out, const Tensor& a, const Tensor& b);
 /// Adds the product to `out`, as a weight's gradient is accumulated.
 void matmul_accumulate(const Tensor& out, const Tensor& a, const Tensor& b);
 
+/// While one lives, in any thread, `matmul_out` and `matmul_accumulate` of bf16 operands note the sum of
+/// squares of an f32 `out` (`Tensor::noted_squares`) where the product has it without another pass: on AMX's
+/// tiles. So a norm of weight gradients does not read them again.
+class ProductSquaresScope {
+ public:
+  ProductSquaresScope();
+  ~ProductSquaresScope();
+  ProductSquaresScope(const ProductSquaresScope&) = delete;
+  ProductSquaresScope& operator=(const ProductSquaresScope&) = delete;
+};
+
 /// y = x W^T + b: x (..., in), weight (out, in), bias (out) or undefined; y (..., out). One product for all
 /// leading dimensions.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});

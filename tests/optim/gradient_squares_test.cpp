@@ -23,6 +23,9 @@ Variable waves(int64_t n, double phase) {
   return Variable::parameter(t);
 }
 
+/// Elements of a list of gradients that no cache keeps.
+constexpr int64_t many = (1 << 20) + 5;
+
 /// The sum that clipping computes without GradientSquares.
 double computed(const Variable& parameter) {
   const Tensor gradient = parameter.grad().value();
@@ -32,8 +35,11 @@ double computed(const Variable& parameter) {
 }  // namespace
 
 TEST_CASE("gradient squares: the bits of the sums that clipping computes, and the same norm") {
-  const ParameterList list({{"a", waves(20000, 0)}, {"b", waves(7, 1)}, {"unused", waves(3, 2)}});
-  const auto loss = [&] { return sum(square(list[0].variable)) + sum(square(list[1].variable)); };
+  const ParameterList list(
+      {{"a", waves(many, 0)}, {"b", waves(20000, 1)}, {"few", waves(7, 2)}, {"unused", waves(3, 2)}});
+  const auto loss = [&] {
+    return sum(square(list[0].variable)) + sum(square(list[1].variable)) + sum(square(list[2].variable));
+  };
   loss().backward();
   const double norm = optim::grad_norm(list).item();
   list.zero_grad();
@@ -41,7 +47,8 @@ TEST_CASE("gradient squares: the bits of the sums that clipping computes, and th
   CHECK_FALSE(squares.sum(list[0].variable).has_value());
   loss().backward();
   for (int i : {0, 1}) CHECK(*squares.sum(list[i].variable) == computed(list[i].variable));
-  CHECK_FALSE(squares.sum(list[2].variable).has_value());
+  CHECK_FALSE(squares.sum(list[2].variable).has_value());  // left to the norm
+  CHECK_FALSE(squares.sum(list[3].variable).has_value());
   CHECK_FALSE(squares.sum(waves(3, 0)).has_value());
   CHECK(optim::grad_norm(list, {.squares = &squares}).item() == norm);
   CHECK(optim::clip_coefficient(list, 1.0, {.squares = &squares}).norm.item() == norm);
@@ -50,7 +57,7 @@ TEST_CASE("gradient squares: the bits of the sums that clipping computes, and th
 }
 
 TEST_CASE("gradient squares: dropped as soon as the gradient changes") {
-  const ParameterList list({{"a", waves(100, 0)}});
+  const ParameterList list({{"a", waves(many, 0)}});
   const Variable& a = list[0].variable;
   const auto backward = [&] { sum(square(a)).backward(); };
   std::optional<optim::GradientSquares> squares(std::in_place, list);
@@ -59,7 +66,8 @@ TEST_CASE("gradient squares: dropped as soon as the gradient changes") {
   CHECK(optim::grad_norm(list, {.squares = &*squares}).item() == std::sqrt(once));
   ops::fill_(a.grad().value(), 2.0);  // not by a backward
   CHECK_FALSE(squares->sum(a).has_value());
-  CHECK(optim::grad_norm(list, {.squares = &*squares}).item() == doctest::Approx(20));
+  CHECK(optim::grad_norm(list, {.squares = &*squares}).item() ==
+        doctest::Approx(2 * std::sqrt(static_cast<double>(many))));
   list.zero_grad();
   backward();
   backward();  // accumulates, and is summed again
@@ -68,10 +76,30 @@ TEST_CASE("gradient squares: dropped as soon as the gradient changes") {
   CHECK_FALSE(squares->sum(a).has_value());
   CHECK(optim::grad_norm(list, {.squares = &*squares}).item() ==
         doctest::Approx(0.5 * std::sqrt(once)).epsilon(1e-5));
-  a.set_grad(Variable(Tensor::zeros({100}, f32)));
+  a.set_grad(Variable(Tensor::zeros({many}, f32)));
   CHECK_FALSE(squares->sum(a).has_value());
   a.set_grad({});
   CHECK_FALSE(squares->sum(a).has_value());
   squares.reset();
   backward();  // its hooks are gone
+}
+
+TEST_CASE("gradient squares: what a product has noted is taken, while the values are the same") {
+  const ParameterList list({{"a", waves(100, 0)}});
+  const Variable& a = list[0].variable;
+  // A hook that runs before that of the squares, in the place of a product; wrong by 1, so that it shows.
+  bool then_changes = false;
+  HookHandle hook = a.register_post_accumulate_grad_hook([&](const Variable& of) {
+    const Tensor gradient = of.grad().value();
+    gradient.note_squares(ops::power_sums({&gradient, 1}, 2.0).item() + 1);
+    if (then_changes) gradient.bump_version();
+  });
+  const optim::GradientSquares squares(list);
+  sum(square(a)).backward();
+  CHECK(*squares.sum(a) == computed(a) + 1);
+  then_changes = true;
+  sum(square(a)).backward();
+  CHECK_FALSE(squares.sum(a).has_value());  // small, so the norm sums it
+  CHECK(optim::grad_norm(list, {.squares = &squares}).item() == std::sqrt(computed(a)));
+  hook.remove();
 }

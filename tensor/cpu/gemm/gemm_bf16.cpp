@@ -9,6 +9,7 @@
 
 #include "tensor/cpu/gemm/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/gemm/product_squares.h"
 #include "tensor/cpu/gemm/shared_blocks.h"
 #include "tensor/cpu/gemm/tiles/tile_product.h"
 #include "tensor/cpu/loops/convert.h"
@@ -165,17 +166,31 @@ class SharedProduct {
   SharedProduct(const Gemm<bfloat16, C>& gemm, const float* bias, int64_t threads)
       : gemm_(gemm), bias_(bias), threads_(threads) {}
 
-  void run() const {
-    const int64_t step = longest_range(gemm_);
-    for (int64_t p = 0; p < gemm_.k; p += step)
-      multiply_range(range_of(gemm_, p, std::min(step, gemm_.k - p)), p == 0 ? bias_ : nullptr);
+  void run() const { multiply({}); }
+  /// The same, and returns the sum of the squares of c's values, a f32 c: units of c in f64, then these in
+  /// their order, so the bits do not depend on how c is shared.
+  double run_with_squares() const {
+    const int64_t rows = units(gemm_.m), panels = 2 * units(gemm_.n);
+    const Scratch<double> squares(rows * panels);
+    std::fill_n(squares.get(), rows * panels, 0.0);
+    multiply({squares.get(), panels});
+    double sum = 0;
+    for (int64_t i = 0; i < rows * panels; ++i) sum += squares.get()[i];
+    return sum;
   }
 
  private:
   /// Rows of a block of c.
   static constexpr int64_t most_rows = 128;
 
-  void multiply_range(const Gemm<bfloat16, C>& gemm, const float* bias) const {
+  void multiply(SquareSums squares) const {
+    const int64_t step = longest_range(gemm_);
+    for (int64_t p = 0; p < gemm_.k; p += step)
+      multiply_range(range_of(gemm_, p, std::min(step, gemm_.k - p)), p == 0 ? bias_ : nullptr,
+                     p + step >= gemm_.k ? squares : SquareSums());
+  }
+
+  void multiply_range(const Gemm<bfloat16, C>& gemm, const float* bias, SquareSums squares) const {
     const int64_t width = packed_together(gemm.n, gemm.k),
                   height = gemm.a_transposed ? packed_together(gemm.m, gemm.k) : gemm.m;
     const Scratch<uint32_t> packed_a(gemm.a_transposed ? PackedRows::size_for(gemm.k, height) : 0);
@@ -190,7 +205,7 @@ class SharedProduct {
         pack(block, i > 0 ? nullptr : &b, j > 0 && height >= gemm.m ? nullptr : rows);
         const TileRows a =
             gemm.a_transposed ? TileRows::packed(rows, gemm.k) : TileRows::in_place(block.a, block.lda);
-        multiply_block(block, a, b, bias ? bias + j : nullptr);
+        multiply_block(block, a, b, bias ? bias + j : nullptr, squares.at(i, j));
       }
   }
 
@@ -212,7 +227,7 @@ class SharedProduct {
   }
 
   void multiply_block(const Gemm<bfloat16, C>& gemm, const TileRows& a, const PairPanels& b,
-                      const float* bias) const {
+                      const float* bias, SquareSums squares) const {
     const SharedGrid grid =
         shared_grid(gemm.m, gemm.n, threads_, unit, most_rows, block_columns(gemm.k, gemm.n));
     const bool streamed = streams(gemm, threads_);
@@ -224,6 +239,7 @@ class SharedProduct {
       rows.data = a.at(row, 0);
       PairTarget target = target_of(block, bias ? bias + column : nullptr, 0);
       target.streams = streamed;
+      target.squares = squares.at(row, column);
       multiply_tiles(block.m, block.n, block.k, rows, {b.data + column / panel_width * b.stride, b.stride},
                      target);
     });
@@ -234,12 +250,24 @@ class SharedProduct {
   int64_t threads_;
 };
 
+/// On tiles the squares of a f32 result are summed where it is stored.
+bool run_with_squares(const ProductBatch<bfloat16, float>& batch, const float* bias, int64_t threads) {
+  if (!product_squares.wanted || batch.count != 1) return false;
+  product_squares.sum =
+      SharedProduct<float>(batch.first, bias, std::max<int64_t>(1, threads)).run_with_squares();
+  return true;
+}
+bool run_with_squares(const ProductBatch<bfloat16, bfloat16>&, const float*, int64_t) {
+  return false;
+}
+
 template <class C>
 void run(const Tensor& a, const Tensor& b, const float* bias, const Tensor& out, bool accumulate) {
   const ProductBatch<bfloat16, C> batch = product_batch<bfloat16, C>(a, b, out, accumulate);
   const Gemm<bfloat16, C>& first = batch.first;
   const bool on_tiles = multiplies_pairs_on_tiles();
   const int64_t threads = std::min<int64_t>(num_threads(), first.m * first.n * first.k / tile_grain);
+  if (on_tiles && run_with_squares(batch, bias, threads)) return;
   if (batch.count == 1 && on_tiles && threads > 1) return SharedProduct<C>(first, bias, threads).run();
   for_each_block(batch, on_tiles ? tile_grain : grain, &choose_cut<C>,
                  [&](const Gemm<bfloat16, C>& block, int64_t column) {

@@ -50,6 +50,7 @@ void store_sums_plainly(const PairSums& block, int64_t begin, int64_t end) {
       if (target.is_f32) {
         float& c = static_cast<float*>(target.c)[at];
         c = target.accumulate ? c + sum : sum;
+        if (block.squares) block.squares[x] += static_cast<double>(c) * static_cast<double>(c);
       } else {
         bfloat16& c = static_cast<bfloat16*>(target.c)[at];
         c = bfloat16(target.accumulate ? sum + static_cast<float>(c) : sum);
@@ -301,10 +302,35 @@ TESSERA_BF16_INLINE void store_whole_rows(const PairSums& block, int64_t begin, 
   }
 }
 
+/// Rows of c in f32, with the squares of what is stored.
+TESSERA_BF16 void store_rows_and_squares(const PairSums& block, int64_t begin, int64_t end) {
+  const PairTarget& target = block.target;
+  for (int64_t x = 0; x < block.columns; x += panel_width) {
+    const __mmask16 mask = lanes(block.columns - x);
+    const __m512 bias =
+        target.bias ? _mm512_maskz_loadu_ps(mask, target.bias + block.column + x) : _mm512_setzero_ps();
+    __m512d low = _mm512_loadu_pd(block.squares + x), high = _mm512_loadu_pd(block.squares + x + 8);
+    for (int64_t r = begin; r < end; ++r) {
+      float* const c = static_cast<float*>(target.c) + (block.row + r) * target.leading + block.column + x;
+      __m512 sum = _mm512_maskz_loadu_ps(mask, block.sums + r * block.leading + x);
+      if (target.bias) sum = _mm512_add_ps(sum, bias);
+      if (target.accumulate) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, c));
+      _mm512_mask_storeu_ps(c, mask, sum);
+      const __m512d first = _mm512_cvtps_pd(_mm512_castps512_ps256(sum)),
+                    second = _mm512_cvtps_pd(_mm512_extractf32x8_ps(sum, 1));
+      low = _mm512_fmadd_pd(first, first, low);  // the square is exact, so this is a product and a sum
+      high = _mm512_fmadd_pd(second, second, high);
+    }
+    _mm512_storeu_pd(block.squares + x, low);
+    _mm512_storeu_pd(block.squares + x + 8, high);
+  }
+}
+
 }  // namespace
 
 TESSERA_BF16 void store_sums(const PairSums& block, int64_t begin, int64_t end) {
   const PairTarget& target = block.target;
+  if (block.squares) return store_rows_and_squares(block, begin, end);
   if (!target.is_f32 && !target.accumulate && block.columns % (2 * panel_width) == 0) {
     if (target.streams)
       return target.bias ? store_whole_rows<true, true>(block, begin, end)

@@ -65,6 +65,19 @@ struct PairRows {
   int64_t row, pair;
 };
 
+/// Sums of squares of what a product on tiles stores in f32: in f64, one for each 32 rows by 16 columns of c,
+/// at sums[i / 32 * leading + j / 16] for element (i, j).
+struct SquareSums {
+  static constexpr int64_t rows = 32;
+  double* sums = nullptr;  ///< null: none are computed
+  int64_t leading = 0;
+
+  /// Those of the part of c from (i, j) on, multiples of the unit.
+  SquareSums at(int64_t i, int64_t j) const {
+    return sums ? SquareSums{sums + i / rows * leading + j / panel_width, leading} : *this;
+  }
+};
+
 /// The destination of the sums: f32 or bf16, rounded once, after `bias` (null: none) and, with `accumulate`,
 /// the value in c have been added in f32. `streams`: the product on tiles writes whole lines of c past the
 /// caches, which then do not read them first; for a c in bf16 that is too large for them, not accumulated,
@@ -78,6 +91,7 @@ struct PairTarget {
   const float* bias;
   bool streams = false;
   bool resident = false;
+  SquareSums squares = {};
 };
 
 /// A block of sums (rows, columns) that are multiplied and not yet stored; its place in c begins at (row,
@@ -87,6 +101,8 @@ struct PairSums {
   int64_t leading;
   PairTarget target;
   int64_t row, column, columns;
+  /// Null, or the squares of the values in f32 that were stored of the block so far: 16 for each 16 columns.
+  double* squares = nullptr;
 };
 
 /// Stores rows `begin` to `end` of a block; and without vectors, for the model of the tiles.

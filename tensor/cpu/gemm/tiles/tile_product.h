@@ -59,7 +59,7 @@ class TileProduct {
 
  private:
   static constexpr int first_a = 4, first_b = 6;  // tiles 0 to 3 are sums
-  static constexpr int64_t block_values = 32 * 32;
+  static constexpr int64_t block_values = 32 * 32, most_columns = 64;
 
   /// A part of k; all but the last are a multiple of `tile_k`.
   struct Range {
@@ -90,8 +90,8 @@ class TileProduct {
 
   template <int row_tiles>
   void multiply_block(const Block& block, const Range& range) {
-    const bool direct =
-        target_.is_f32 && target_.bias == nullptr && (!target_.accumulate || target_.resident);
+    const bool direct = target_.is_f32 && target_.bias == nullptr && !target_.squares.sums &&
+                        (!target_.accumulate || target_.resident);
     const Place place = place_of<row_tiles>(block, range.is_last, direct);
     const int64_t steps = (range.end - range.first) / tile_k, rest = range.end - range.first - steps * tile_k;
     if (steps > 0) {
@@ -112,10 +112,26 @@ class TileProduct {
       store<row_tiles>(place, block);
     }
     if (!range.is_last || direct) return;
-    waiting_ = {place.sums, place.leading, target_, block.i, block.j, block.columns};
+    waiting_ = {place.sums, place.leading, target_, block.i, block.j, block.columns, begin_squares()};
     waiting_rows_ = block.rows;
     finished_rows_ = 0;
     turn_ ^= 1;
+  }
+
+  /// 0 squares of a block in f32; null where none are computed.
+  double* begin_squares() {
+    if (!target_.squares.sums) return nullptr;
+    std::fill_n(squares_, most_columns, 0.0);
+    return squares_;
+  }
+  /// The squares of the block that waits, each 16 columns' in order.
+  void finish_squares() const {
+    const SquareSums to = target_.squares.at(waiting_.row, waiting_.column);
+    for (int64_t x = 0; x < waiting_.columns; x += panel_width) {
+      double sum = 0;
+      for (int64_t lane = x; lane < x + panel_width; ++lane) sum += squares_[lane];
+      to.sums[x / panel_width] = sum;
+    }
   }
 
   /// 0, the sums over the ranges before, or what c holds.
@@ -186,6 +202,7 @@ class TileProduct {
     const int64_t end = std::min(finished_rows_ + count, waiting_rows_);
     Tiles::store_sums(waiting_, finished_rows_, end);
     finished_rows_ = end;
+    if (waiting_.squares && end == waiting_rows_) finish_squares();
   }
   void finish_block() { finish_rows(waiting_rows_); }
 
@@ -317,6 +334,7 @@ class TileProduct {
   int64_t waiting_rows_ = 0, finished_rows_ = 0;
   int turn_ = 0;
   alignas(64) float sums_[2][block_values];
+  alignas(64) double squares_[most_columns];  // of the columns of the block that waits
   bfloat16 padded_[32 * tile_k];
 };
 
