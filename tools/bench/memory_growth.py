@@ -16,6 +16,8 @@ import pathlib
 import subprocess
 import sys
 
+import run_pair
+
 
 def measure(options, block):
     command = [str(pathlib.Path(options.bench) / "bench_gptlite"), "--preset", options.preset, "--block-size", str(block)]
@@ -33,7 +35,7 @@ def gib(count):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bench", default="build/release/bin/bench", help="the folder of bench_gptlite (%(default)s)")
+    parser.add_argument("--bench", default=run_pair.BENCH, help="the folder of bench_gptlite (default: that of build/release)")
     parser.add_argument("--preset", default="gpt-lite", help="(default: %(default)s)")
     parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32", help="(default: %(default)s)")
     parser.add_argument("--blocks", type=int, nargs="+", default=[512, 1024, 2048, 4096], help="(default: %(default)s)")

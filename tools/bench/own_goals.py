@@ -1,8 +1,11 @@
-"""The goals that are not tokens per second over PyTorch's. Each function measures one and returns
-{"name", "figures" (text), "goal" (text), "met", ...}; run_goals.py prints them after its table.
+"""The goals of one process that are no GPT's tokens per second over PyTorch's: the wide network, time in kernels,
+validation loss, recomputation. Each function measures one and returns {"name", "figures" (text), "goal" (text), "met", ...};
+run_goals.py prints them after its table.
 """
 
+import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -10,13 +13,32 @@ import sys
 import tempfile
 import time
 
+import run_data_parallel
 import run_pair
+import turns
 
 
 def bench(tools, *options):
     return run_pair.run_measured(
         [str(pathlib.Path(tools.bench) / "bench_gptlite"), "--threads", str(tools.threads), "--seed", "1", *options]
     )
+
+
+def wide_network(tools, _rounds):
+    """The wide perceptron in one process: whole runs of some seconds in turn, since bench_data_parallel takes no turns."""
+    options = argparse.Namespace(**vars(tools), no_tuning=True, program=str(pathlib.Path(tools.bench) / "bench_data_parallel"))
+    measured = run_data_parallel.measure(options, "wide", ["single"], ["single"], tools.pairs)
+    found = run_data_parallel.ratio_to(measured, "ours/single", ["peer/single"])
+    rates = {name: measured["sides"][name]["rate"] for name in ("ours/single", "peer/single")}
+    return {
+        "name": "wide network (3 x 2048, 128 samples), training in one process",
+        "figures": f"{rates['ours/single']:,.0f} samples/s, PyTorch {rates['peer/single']:,.0f}: ratio "
+        f"{turns.with_quartiles(found['ratio'])}; {turns.moved_text(found)} pairs moved",
+        "goal": "at least PyTorch's rate",
+        "met": found["ratio"]["median"] >= 1,
+        **found,
+        "rounds": measured["rounds"],
+    }
 
 
 def time_in_kernels(tools, _rounds):
@@ -32,6 +54,12 @@ def time_in_kernels(tools, _rounds):
     }
 
 
+def run_program(command):
+    status = subprocess.run(command, env=os.environ | turns.OURS, check=False).returncode
+    if status != 0:
+        raise SystemExit(f"exit status {status} from: {' '.join(command)}")
+
+
 def train_ours(tools, seed):
     """A whole run of gptlite: its loss over the whole validation text, and its seconds."""
     gptlite = pathlib.Path(tools.bench).parent / "gptlite"
@@ -41,7 +69,7 @@ def train_ours(tools, seed):
         command += ["--eval-interval", "2000", "--checkpoint-interval", "0", "--quiet"]
         command += ["--out", str(pathlib.Path(folder) / "out"), "--metrics", str(metrics)]
         began = time.monotonic()
-        subprocess.run(command, check=True)
+        run_program(command)
         seconds = time.monotonic() - began
         return json.loads(metrics.read_text(encoding="utf-8").splitlines()[-1])["val_loss"], seconds
 
@@ -53,7 +81,7 @@ def validation_loss(tools, _rounds):
         loss, elapsed = train_ours(tools, seed)
         ours.append(loss), seconds.append(elapsed)
         command = [tools.python, str(run_pair.HERE / "peer_pytorch.py"), "--preset", "nano-cpu", "--seed", str(seed)]
-        peer.append(run_pair.run_measured([*command, "--threads", str(tools.threads)])["val_loss"])
+        peer.append(run_pair.run_measured([*command, "--threads", str(tools.threads)], turns.PEER)["val_loss"])
         print(f"nano-cpu, seed {seed}: {ours[-1]:.5f} in {elapsed:.0f} s, PyTorch {peer[-1]:.5f}", file=sys.stderr)
     mean, other = statistics.mean(ours), statistics.mean(peer)
     return {
@@ -95,4 +123,9 @@ def recomputation(tools, rounds):
     }
 
 
-GOALS = {"nano-cpu/kernels": time_in_kernels, "nano-cpu/loss": validation_loss, "gpt-lite/checkpoint": recomputation}
+GOALS = {
+    "wide/fp32": wide_network,
+    "nano-cpu/kernels": time_in_kernels,
+    "nano-cpu/loss": validation_loss,
+    "gpt-lite/checkpoint": recomputation,
+}

@@ -14,6 +14,7 @@ import pathlib
 import subprocess
 import sys
 
+import run_pair
 import svg_plot
 
 
@@ -36,7 +37,8 @@ def rows_of(result):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bench", default="build/release/bin/bench/bench_checkpointing")
+    program = run_pair.BENCH + "/bench_checkpointing"
+    parser.add_argument("--bench", default=program, help="the program (default: that of build/release)")
     parser.add_argument("--preset", default="gpt-lite")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--csv", type=pathlib.Path)

@@ -1,23 +1,24 @@
 #!/usr/bin/env python3
-"""Measures ResNet-18's training step on images of 32 x 32, ours and PyTorch's in turn (A B A B), in f32 and bf16.
+"""Measures ResNet-18's training step on images of 32 x 32, ours and PyTorch's in turn, in f32 and bf16.
 
-    python3 tools/bench/run_resnet.py --rounds 3 --json resnet.json
+    python3 tools/bench/run_resnet.py --json resnet.json
     python3 tools/bench/run_resnet.py --dtypes f32 --memory-formats channels_last
 
 64 images: forward, backward and SGD with momentum. Both sides start from the same weights and train on the same images,
-so their losses are compared step by step. Each round is one process of ours, and one of PyTorch for each memory format;
-rates are the median step's after the first ones, peak RSS is that of the whole process. The ratios are against PyTorch's
-faster format and against its smaller peak. Run it on an idle machine.
+so their losses are compared step by step. Each round is one process of some seconds of ours, and one of PyTorch for each
+memory format, with threads bound to processors, and the machine's own rates before and after it (turns.py); rates are the
+median step's after the first ones, peak RSS is that of the whole process. The ratios, median and quartiles of the rounds,
+are against PyTorch's faster format and against its smaller peak. Run it on an idle machine.
 """
 
 import argparse
 import json
 import pathlib
 import statistics
-import sys
 import tempfile
 
 import run_pair
+import turns as turn_taking
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -25,37 +26,31 @@ HERE = pathlib.Path(__file__).resolve().parent
 def measure(dtype, options, start):
     common = ["--dtype", dtype, "--threads", str(options.threads), "--batch-size", str(options.batch_size)]
     common += ["--steps", str(options.steps), "--skip", str(options.skip), "--size", str(options.size)]
-    ours, peers = [], {name: [] for name in options.memory_formats}
-    bench = str(pathlib.Path(options.bench) / "bench_resnet")
-    for turn in range(options.rounds):
-        ours.append(run_pair.run_measured([bench, *common]))
-        for name, runs in peers.items():
-            peer = [options.python, str(HERE / "peer_resnet.py"), *common, "--memory-format", name, "--start", start]
-            runs.append(run_pair.run_measured(peer))
-        rates = ", ".join(
-            f"PyTorch {name} {runs[-1]['images_per_second']:.1f} ({runs[-1]['peak_rss_bytes'] / 2**30:.2f} GiB)"
-            for name, runs in peers.items()
-        )
-        print(
-            f"{dtype}, round {turn + 1}: ours {ours[-1]['images_per_second']:.1f} images/s "
-            f"({ours[-1]['peak_rss_bytes'] / 2**30:.2f} GiB), {rates}",
-            file=sys.stderr,
-        )
-    best = [max(runs[turn]["images_per_second"] for runs in peers.values()) for turn in range(options.rounds)]
-    ratios = [o["images_per_second"] / p for o, p in zip(ours, best)]
-    peer = next(iter(peers.values()))[-1]
+    sides = {"ours": ([str(pathlib.Path(options.bench) / "bench_resnet"), *common], turn_taking.OURS)}
+    for name in options.memory_formats:
+        command = [options.python, str(HERE / "peer_resnet.py"), *common, "--memory-format", name, "--start", start]
+        sides[f"PyTorch {name}"] = (command, turn_taking.PEER)
+    products = "fp32" if dtype == "f32" else dtype
+    turns = run_pair.measure_runs(dtype, sides, options, products, options.rounds, "images_per_second")
+
+    def rate(turn, name):
+        return turn[name]["images_per_second"]
+
+    def ratio_of(turn):
+        return rate(turn, "ours") / max(rate(turn, name) for name in sides if name != "ours")
+
+    memory = {name: max(turn[name]["peak_rss_bytes"] for turn in turns) for name in sides}
+    rates = {name: statistics.median(rate(turn, name) for turn in turns) for name in sides}
     return {
         "dtype": dtype,
-        "images_per_second": statistics.median(o["images_per_second"] for o in ours),
-        "pytorch_images_per_second": {
-            name: statistics.median(run["images_per_second"] for run in runs) for name, runs in peers.items()
-        },
-        "ratio": run_pair.spread(ratios),
-        "peak_rss_bytes": max(o["peak_rss_bytes"] for o in ours),
-        "memory_ratio": max(o["peak_rss_bytes"] for o in ours)
-        / min(max(run["peak_rss_bytes"] for run in runs) for runs in peers.values()),
-        "losses": ours[-1]["losses"],
-        "pytorch_losses": peer["losses"],
+        "images_per_second": rates["ours"],
+        "pytorch_images_per_second": {name: rates[f"PyTorch {name}"] for name in options.memory_formats},
+        **turn_taking.ratios(turns, ratio_of),
+        "peak_rss_bytes": memory["ours"],
+        "memory_ratio": memory["ours"] / min(memory[name] for name in sides if name != "ours"),
+        "losses": turns[-1]["ours"]["losses"],
+        "pytorch_losses": turns[-1][f"PyTorch {options.memory_formats[0]}"]["losses"],
+        "turns": turns,
     }
 
 
@@ -72,9 +67,9 @@ def main():
     )
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--size", type=int, default=32, help="rows and columns of an image")
-    parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--skip", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=5, help="of each run (default: %(default)s)")
+    parser.add_argument("--skip", type=int, default=2, help="first steps that are not measured (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=15, help="(default: %(default)s)")
     parser.add_argument("--json", type=pathlib.Path, help="where to write the figures")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -87,8 +82,9 @@ def main():
     for row in result["rows"]:
         peers = ", ".join(f"{name} {rate:.1f}" for name, rate in row["pytorch_images_per_second"].items())
         print(
-            f"{row['dtype']}: {row['images_per_second']:.1f} images/s, PyTorch {peers}: {row['ratio']['median']:.2f} times the "
-            f"faster ({row['ratio']['lowest']:.2f} to {row['ratio']['highest']:.2f}), memory {row['memory_ratio']:.2f}"
+            f"{row['dtype']}: {row['images_per_second']:.1f} images/s, PyTorch {peers}: "
+            f"{turn_taking.with_quartiles(row['ratio'])} times the faster, moved {turn_taking.moved_text(row)}, "
+            f"memory {row['memory_ratio']:.2f}"
         )
         for name in ("losses", "pytorch_losses"):
             print(f"  {name:14}", " ".join(f"{loss:.5f}" for loss in row[name]))

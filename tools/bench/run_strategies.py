@@ -21,6 +21,7 @@ import statistics
 import subprocess
 import sys
 
+import run_pair
 import svg_plot
 
 ROWS = {
@@ -63,7 +64,8 @@ def memory_of(result):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bench", default="build/release/bin/bench/bench_strategies")
+    program = run_pair.BENCH + "/bench_strategies"
+    parser.add_argument("--bench", default=program, help="the program (default: that of build/release)")
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--models", nargs="+", default=["wide", "deep", "gpt-lite"])
     parser.add_argument("--rounds", type=int, default=1, help="runs of each row, in turn; the rate is their median")
