@@ -209,12 +209,24 @@ void Optimizer::make_state() {
                                      counts_on_host() && !device.is_meta() ? cpu() : device);
   for (size_t i = first; i < items_.size(); ++i)
     items_[i].step = steps.select(0, static_cast<int64_t>(i - first));
+  NewStates states(elementwise::max_update_states);
+  for (std::vector<Tensor>& of_kind : states) of_kind.resize(items_.size());
   for (int group = items_[first].group; group < group_count(); ++group)
-    for (const DType dtype : {f32, f64}) make_arena(group, dtype);
+    for (const DType dtype : {f32, f64}) make_arena(group, dtype, states);
+  // One kind at a time over all items, so that a thread writes the pages of all states of the elements that
+  // it will update.
+  if (device.is_cpu())
+    for (const std::vector<Tensor>& of_kind : states) ops::zero_in_place(of_kind);
+  for (int group = items_[first].group; group < group_count(); ++group)
+    for (const StateTensor& kind : state_tensors(group))
+      for (size_t i = 0; i < items_.size(); ++i)
+        if (kind.initial != 0.0 && items_[i].group == group &&
+            states[static_cast<size_t>(kind.index)][i].defined())
+          fill(items_[i].state[kind.index], kind.initial);
   with_state_ = items_.size();
 }
 
-void Optimizer::make_arena(int group, DType dtype) {
+void Optimizer::make_arena(int group, DType dtype, NewStates& states) {
   struct Place {
     StateTensor kind;
     size_t item;
@@ -236,21 +248,15 @@ void Optimizer::make_arena(int group, DType dtype) {
     }
   }
   if (places.empty()) return;
-  const Tensor arena = Tensor::empty({numel}, dtype, parameters_[places.front().item].variable.device());
-  // One kind at a time, so that a thread writes the pages of all states of the elements that it will update.
-  std::vector<Tensor> with_padding;
-  for (size_t i = 0; i < places.size(); ++i) {
-    const Shape all = {padded(places[i].shape.numel())};
-    with_padding.push_back(
-        Tensor::over(arena.storage(), dtype, all, contiguous_strides(all), places[i].offset));
-    if (i + 1 < places.size() && places[i + 1].kind.index == places[i].kind.index) continue;
-    ops::zero_in_place(with_padding);
-    with_padding.clear();
-  }
+  const Device device = parameters_[places.front().item].variable.device();
+  const Tensor arena =
+      device.is_cpu() ? Tensor::empty({numel}, dtype) : Tensor::zeros({numel}, dtype, device);
   for (const auto& [kind, item, shape, offset] : places) {
-    const Tensor state = Tensor::over(arena.storage(), dtype, shape, contiguous_strides(shape), offset);
-    if (kind.initial != 0.0) fill(state, kind.initial);
-    items_[item].state[kind.index] = state;
+    const auto at = [&](const Shape& of) {
+      return Tensor::over(arena.storage(), dtype, of, contiguous_strides(of), offset);
+    };
+    items_[item].state[kind.index] = at(shape);
+    states[static_cast<size_t>(kind.index)][item] = at({padded(shape.numel())});
   }
 }
 

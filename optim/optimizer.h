@@ -150,7 +150,9 @@ class Optimizer {
  private:
   std::vector<NamedParameter> checked(const ParameterList& list) const;
   void make_state();
-  void make_arena(int group, DType dtype);
+  /// By kind and item: state with its padding, which is not zeroed yet on the CPU.
+  using NewStates = std::vector<std::vector<Tensor>>;
+  void make_arena(int group, DType dtype, NewStates& states);
   void collect_gradients();
   void load_group(int group, std::span<const NamedOption> saved, bool apply);
   std::vector<int> state_indices(int group) const;

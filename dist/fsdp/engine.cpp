@@ -23,10 +23,10 @@ void cast_floating(std::span<Variable* const> variables, DType dtype) {
 /// Throws ConfigError for a layer, from `module` down to the ignored ones, with integers for its weight.
 void require_no_quantized_weights(const nn::Module& module, const std::vector<nn::Module*>& ignored) {
   if (std::find(ignored.begin(), ignored.end(), &module) != ignored.end()) return;
-  require<ConfigError>(!nn::has_quantized_weight(module), "shard: nn::", module.kind(), " '",
-                       module.full_name(),
-                       "': its weight is stored as 8-bit integers, for inference; shard a model with its own "
-                       "weights");
+  require<ConfigError>(
+      !nn::has_quantized_weight(module), "shard: nn::", module.kind(), " '", module.full_name(),
+      "': it multiplies by 8-bit integers, for inference, which are not sharded; shard a model "
+      "before its weights are quantised");
   for (const nn::Module::Child& child : module.child_entries())
     require_no_quantized_weights(*child.module, ignored);
 }

@@ -42,7 +42,8 @@ struct Embedding : Layer<Embedding, EmbeddingOptions> {
 
   /// Gives `logits` and `cross_entropy` 8-bit integers of the table as it is now (ops::quantize_rows), for
   /// inference: they then throw AutogradError where gradients would be recorded. Look-ups read `weight`.
-  /// After a later change of `weight` they throw ConfigError until this is called again. Throws ConfigError
+  /// After a later change of `weight` they throw ConfigError until this is called again; a change that does
+  /// not raise the version (a store through `data()`) is not seen. Throws ConfigError
   /// for a table that is parametrised, DeviceError, DTypeError and ValueError as nn::quantize_weights.
   void quantize_logits();
   /// The table as such integers. Throws as `quantize_logits`.

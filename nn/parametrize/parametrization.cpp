@@ -45,7 +45,7 @@ void require_own(const Module& module, const Module::Entry& entry) {
   require<ConfigError>(module.has_forward(), what,
                        "is in a module without a forward, so that no call computes it");
   require<ConfigError>(entry.name != "weight" || !has_quantized_weight(module), what,
-                       "is stored as 8-bit integers, which products read in its place: parametrise it before "
+                       "has 8-bit integers, which products read in its place: parametrise it before "
                        "nn::quantize_weights");
   const Module* root = &module;
   while (root->parent()) root = root->parent();

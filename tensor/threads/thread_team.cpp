@@ -23,27 +23,6 @@ std::atomic<uint32_t> forks{0};
 /// The number of threads in all teams of this process, their callers included.
 std::atomic<int> team_threads{0};
 
-void count_forks() {
-  static const int error = pthread_atfork(nullptr, nullptr, [] {
-    forks.fetch_add(1, std::memory_order_relaxed);
-    team_threads.store(0, std::memory_order_relaxed);
-  });
-  require<Error>(error == 0, "thread team: pthread_atfork failed with ", error);
-}
-
-bool may_spin() {
-  return team_threads.load(std::memory_order_relaxed) <= available_cores();
-}
-
-// Threads form a tree: thread t starts threads 4 t + 1 to 4 t + 4.
-constexpr int fan_out = 4;
-int first_below(int thread) {
-  return fan_out * thread + 1;
-}
-int end_below(int thread, int ranges) {
-  return std::min(first_below(thread) + fan_out, ranges);
-}
-
 /// The places of the pinned teams of this process.
 class PinnedTeams {
  public:
@@ -60,9 +39,28 @@ class PinnedTeams {
   std::mutex mutex_;
   TeamPlaces places_;
 };
-PinnedTeams& pinned_teams() {
-  static auto* const teams = new PinnedTeams;  // teams of other threads may end after static objects
-  return *teams;
+PinnedTeams* pinned_teams = new PinnedTeams;  // teams of other threads may end after static objects
+
+void count_forks() {
+  static const int error = pthread_atfork(nullptr, nullptr, [] {
+    forks.fetch_add(1, std::memory_order_relaxed);
+    team_threads.store(0, std::memory_order_relaxed);
+    pinned_teams = new PinnedTeams;  // another thread may have held the lock
+  });
+  require<Error>(error == 0, "thread team: pthread_atfork failed with ", error);
+}
+
+bool may_spin() {
+  return team_threads.load(std::memory_order_relaxed) <= available_cores();
+}
+
+// Threads form a tree: thread t starts threads 4 t + 1 to 4 t + 4.
+constexpr int fan_out = 4;
+int first_below(int thread) {
+  return fan_out * thread + 1;
+}
+int end_below(int thread, int ranges) {
+  return std::min(first_below(thread) + fan_out, ranges);
 }
 
 void pin(pthread_t thread, int processor) {
@@ -152,7 +150,7 @@ ThreadTeam::ThreadTeam(int threads) : job_(std::make_unique<Job>()) {
   available_cores();      // asked for by workers, which may have other masks
   std::vector<int> processors;
   if (pins_threads()) {
-    place_ = pinned_teams().take(threads);
+    place_ = pinned_teams->take(threads);
     // Processes of one machine that share a mask have as many threads each.
     const int first = process_of_machine() * threads + *place_;
     processors = processors_of_team(allowed_processors(), first, threads);
@@ -177,7 +175,7 @@ ThreadTeam::ThreadTeam(int threads) : job_(std::make_unique<Job>()) {
   } catch (const std::system_error& error) {
     const int started = this->threads();
     stop();
-    if (place_) pinned_teams().leave(*place_);
+    if (place_) pinned_teams->leave(*place_);
     team_threads.fetch_sub(threads, std::memory_order_relaxed);
     throw Error(text("thread team: expected ", threads, " threads, the system gave ", started, " (",
                      error.what(), ")"));
@@ -191,7 +189,7 @@ ThreadTeam::~ThreadTeam() {
   }
   const int ended = threads();
   stop();
-  if (place_) pinned_teams().leave(*place_);
+  if (place_) pinned_teams->leave(*place_);
   team_threads.fetch_sub(ended, std::memory_order_relaxed);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/presets.h"
+#include "tensor/cpu/gemm/gemm_bf16.h"
 #include "tensor/cpu/gemm/product_blocks.h"
 #include "tensor/cpu/gemm/shared_blocks.h"
 
@@ -47,8 +48,7 @@ struct Path {
   int64_t grain;
   CutCosts costs;
 };
-constexpr Path paths[] = {{"f32, AVX-512", 1 << 17, {8, 16, 16, 16}},
-                          {"f32, AVX2", 1 << 17, {16, 16, 16, 16}},
+constexpr Path paths[] = {{"f32", 1 << 17, {8, 16, 16, 16}},
                           {"oneDNN", 1 << 17, {16, 16, 32, 32}},
                           {"bf16 on vectors", 1 << 18, {8, 16, 8, 32}},
                           {"bf16 on vectors, packed rows", 1 << 18, {8, 16, 32, 32}}};
@@ -104,19 +104,18 @@ TEST_CASE("even shares: 1 to 128 threads take the blocks of each product on tile
   int64_t plans = 0, uneven = 0;
   for (const auto& [preset, e] : products_of_presets())
     for (int64_t threads = 1; threads <= 128; ++threads) {
-      const int64_t m = e.m, n = e.n;
-      const SharedGrid grid = shared_grid(m, n, threads, 32, 128, 512);
+      const SharedGrid grid = tile_grid(e.m, e.n, e.k, threads);
       const int64_t most = (grid.blocks() + grid.threads - 1) / grid.threads;
-      INFO(preset, ": ", m, " x ", n, ", threads ", threads, ": ", grid.threads, " share ", grid.blocks());
-      // Of the threads in use; all are, where there are nine tiles of 32 x 32 or more for each.
-      const double even = static_cast<double>(grid.blocks()) / static_cast<double>(grid.threads * most);
-      if (((m + 31) / 32) * ((n + 31) / 32) >= 9 * threads) {
-        CHECK(10 * grid.threads >= 9 * threads);
-        CHECK(10 * grid.blocks() >= 9 * threads * most);
-      }
+      INFO(preset, ": ", e.m, " x ", e.n, " x ", e.k, ", threads ", threads, ": ", grid.threads, " share ",
+           grid.blocks());
       ++plans;
-      if (even < 0.9) ++uneven;
+      if (10 * grid.blocks() < 9 * grid.threads * most) ++uneven;
+      // All threads are in use where the work is worth it and there are nine tiles of 32 x 32 for each.
+      const int64_t worth = std::min(threads, e.m * e.n * e.k >> 20),
+                    tiles = (e.m + 31) / 32 * ((e.n + 31) / 32);
+      if (tiles >= 9 * threads) CHECK(10 * grid.threads >= 9 * worth);
     }
+  INFO(plans, " plans, ", uneven, " uneven");
   CHECK(plans > 10000);
   CHECK(uneven * 500 < plans);
 }

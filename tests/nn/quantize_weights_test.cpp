@@ -170,7 +170,7 @@ TEST_CASE("quantize_weights: a layer with integers takes no parametrisation of i
   nn::quantize_weights(net);
   const Variable x(random_tensor({2, 24}, f32, 3));
   const Tensor before = net(x).value();
-  const char* const message = "'weight' of Linear 'fc' is stored as 8-bit integers";
+  const char* const message = "'weight' of Linear 'fc' has 8-bit integers";
   CHECK_THROWS_WITH_AS(nn::weight_norm(net.fc), doctest::Contains(message), ConfigError);
   CHECK_THROWS_WITH_AS(nn::spectral_norm(net.fc), doctest::Contains(message), ConfigError);
   CHECK_FALSE(nn::is_parametrized(net.fc));
@@ -178,7 +178,7 @@ TEST_CASE("quantize_weights: a layer with integers takes no parametrisation of i
   nn::Embedding table(7, 24), normed(7, 24);
   nn::materialize(table, cpu(), 1);
   table.quantize_logits();
-  CHECK_THROWS_WITH_AS(nn::weight_norm(table), doctest::Contains("is stored as 8-bit integers"), ConfigError);
+  CHECK_THROWS_WITH_AS(nn::weight_norm(table), doctest::Contains("has 8-bit integers"), ConfigError);
   nn::materialize(normed, cpu(), 1);
   nn::weight_norm(normed);
   CHECK_THROWS_WITH_AS(normed.quantize_logits(),

@@ -15,8 +15,8 @@
 #include "models/presets.h"
 #include "tensor/cpu/attention/attention_head_backward.h"
 #include "tensor/cpu/attention/attention_shares.h"
+#include "tensor/cpu/gemm/gemm_bf16.h"
 #include "tensor/cpu/gemm/product_blocks.h"
-#include "tensor/cpu/gemm/shared_blocks.h"
 
 namespace {
 
@@ -34,7 +34,7 @@ constexpr Rates f32_rates{"f32", 30000, 30000, false}, tile_rates{"bf16 on tiles
 // The microseconds of one step of the tree in which threads are started and awaited, measured by
 // bench_parallel.
 constexpr double step_of_tree = 1;
-constexpr int64_t grain = 1 << 17, tile_grain = 1 << 20;
+constexpr int64_t grain = 1 << 17;
 constexpr CutCosts costs{.row_step = 8, .column_step = 16, .a_work = 16, .b_work = 16};
 
 double start_of(int64_t threads) {
@@ -45,13 +45,12 @@ double start_of(int64_t threads) {
 
 /// Microseconds of a product on tiles: packing in equal parts, at 16 multiply-adds an element, then blocks.
 double tile_product_time(const ProductExtents& e, int64_t threads, const Rates& rates) {
-  threads = std::clamp<int64_t>(e.m * e.n * e.k / tile_grain, 1, threads);
-  const SharedGrid grid = shared_grid(e.m, e.n, threads, 32, 128, 512);
+  const SharedGrid grid = tile_grid(e.m, e.n, e.k, threads);
   const int64_t most = (grid.blocks() + grid.threads - 1) / grid.threads;
   const double whole = static_cast<double>(e.m * e.n * e.k),
-               packing = static_cast<double>(16 * e.k * e.n) / static_cast<double>(threads);
+               packing = static_cast<double>(16 * e.k * e.n) / static_cast<double>(grid.threads);
   return (whole / static_cast<double>(grid.blocks()) * static_cast<double>(most) + packing) / rates.products +
-         2 * start_of(threads);
+         2 * start_of(grid.threads);
 }
 
 /// Microseconds of a product on `threads`.

@@ -30,15 +30,18 @@ constexpr int64_t tile_block_bytes = 768 << 10;
 constexpr int64_t max_k_range = 2048, max_packed_k_range = 512;
 constexpr int64_t tile_columns = 3 * panel_width;  // columns of one tile
 
-/// The columns of b that are packed at a time, of `n`: whole tiles. On vectors their panels fill
-/// `block_bytes`; on tiles those of one range of k fill about `tile_block_bytes`, in equal blocks.
-int64_t block_columns(int64_t k, int64_t n) {
-  if (!multiplies_pairs_on_tiles()) {
-    const int64_t column_bytes = 4 * PairPanels::stride_for(k) / panel_width;
-    return std::min(std::max(block_bytes / column_bytes / tile_columns * tile_columns, tile_columns), n);
-  }
+/// The columns of b that are multiplied at a time on tiles, of `n`: whole tiles, of which those of one range
+/// of k fill about `tile_block_bytes`, in equal blocks.
+int64_t tile_block_columns(int64_t k, int64_t n) {
   const int64_t most = tile_block_bytes / (2 * std::min(k, tile_k_range)), blocks = (n + most - 1) / most;
   return std::min(((n + blocks - 1) / blocks + 31) / 32 * 32, n);
+}
+
+/// The columns of b that a thread packs at a time, of `n`; on vectors their panels fill `block_bytes`.
+int64_t block_columns(int64_t k, int64_t n) {
+  if (multiplies_pairs_on_tiles()) return tile_block_columns(k, n);
+  const int64_t column_bytes = 4 * PairPanels::stride_for(k) / panel_width;
+  return std::min(std::max(block_bytes / column_bytes / tile_columns * tile_columns, tile_columns), n);
 }
 
 // Rows or columns that threads pack at a time: a multiple of the tiles' and the panels' 16.
@@ -53,6 +56,16 @@ int64_t units(int64_t extent) {
 /// The rows or columns of `extent` that are packed together: `most_packed` bounds the memory of a product.
 int64_t packed_together(int64_t extent, int64_t k) {
   return std::min(std::max(most_packed / (2 * k) / unit * unit, unit), units(extent) * unit);
+}
+
+int64_t worthwhile_threads(int64_t m, int64_t n, int64_t k, int64_t threads) {
+  return std::clamp<int64_t>(m * n * k / tile_grain, 1, threads);
+}
+
+/// The blocks of a product on tiles.
+SharedGrid grid_of(int64_t m, int64_t n, int64_t k, int64_t threads) {
+  constexpr int64_t most_rows = 128;
+  return shared_grid(m, n, threads, unit, most_rows, tile_block_columns(k, n));
 }
 
 /// A first operand (m, k) that is stored transposed, packed: in panels of 16 rows for vectors, in tiles for
@@ -180,9 +193,6 @@ class SharedProduct {
   }
 
  private:
-  /// Rows of a block of c.
-  static constexpr int64_t most_rows = 128;
-
   void multiply(SquareSums squares) const {
     const int64_t step = longest_range(gemm_);
     for (int64_t p = 0; p < gemm_.k; p += step)
@@ -228,8 +238,7 @@ class SharedProduct {
 
   void multiply_block(const Gemm<bfloat16, C>& gemm, const TileRows& a, const PairPanels& b,
                       const float* bias, SquareSums squares) const {
-    const SharedGrid grid =
-        shared_grid(gemm.m, gemm.n, threads_, unit, most_rows, block_columns(gemm.k, gemm.n));
+    const SharedGrid grid = grid_of(gemm.m, gemm.n, gemm.k, threads_);
     const bool streamed = streams(gemm, threads_);
     SharedBlocks(grid).for_each([&](int64_t i, int64_t j) {
       const int64_t row = i * grid.height, column = j * grid.width;
@@ -253,8 +262,7 @@ class SharedProduct {
 /// On tiles the squares of a f32 result are summed where it is stored.
 bool run_with_squares(const ProductBatch<bfloat16, float>& batch, const float* bias, int64_t threads) {
   if (!product_squares.wanted || batch.count != 1) return false;
-  product_squares.sum =
-      SharedProduct<float>(batch.first, bias, std::max<int64_t>(1, threads)).run_with_squares();
+  product_squares.sum = SharedProduct<float>(batch.first, bias, threads).run_with_squares();
   return true;
 }
 bool run_with_squares(const ProductBatch<bfloat16, bfloat16>&, const float*, int64_t) {
@@ -266,7 +274,7 @@ void run(const Tensor& a, const Tensor& b, const float* bias, const Tensor& out,
   const ProductBatch<bfloat16, C> batch = product_batch<bfloat16, C>(a, b, out, accumulate);
   const Gemm<bfloat16, C>& first = batch.first;
   const bool on_tiles = multiplies_pairs_on_tiles();
-  const int64_t threads = std::min<int64_t>(num_threads(), first.m * first.n * first.k / tile_grain);
+  const int64_t threads = worthwhile_threads(first.m, first.n, first.k, num_threads());
   if (on_tiles && run_with_squares(batch, bias, threads)) return;
   if (batch.count == 1 && on_tiles && threads > 1) return SharedProduct<C>(first, bias, threads).run();
   for_each_block(batch, on_tiles ? tile_grain : grain, &choose_cut<C>,
@@ -282,6 +290,10 @@ void gemm_bf16(const Gemm<bfloat16, C>& gemm, const float* bias) {
   const int64_t step = longest_range(gemm);
   for (int64_t p = 0; p < gemm.k; p += step)
     multiply_k_range(range_of(gemm, p, std::min(step, gemm.k - p)), p == 0 ? bias : nullptr);
+}
+
+SharedGrid tile_grid(int64_t m, int64_t n, int64_t k, int64_t threads) {
+  return grid_of(m, n, k, worthwhile_threads(m, n, k, threads));
 }
 
 template void gemm_bf16(const Gemm<bfloat16>&, const float*);

@@ -98,10 +98,12 @@ Bf16Product bf16_product() {
 }
 
 std::string f32_choices(bool a_transposed, bool b_transposed) {
-  constexpr int64_t most_rows = 4096;  // above those at which a line changes
+  constexpr int64_t most_rows = 1 << 14;  // above those at which a line changes
+  // Fewer rows with a weight (out, in) are `thin_product`'s.
+  const int64_t least = !a_transposed && b_transposed ? 17 : 1;
   std::string line;
-  F32Product last = f32_product({1, a_transposed, b_transposed});
-  for (int64_t rows = 2; rows <= most_rows; ++rows) {
+  F32Product last = f32_product({least, a_transposed, b_transposed});
+  for (int64_t rows = least + 1; rows <= most_rows; ++rows) {
     const F32Product product = f32_product({rows, a_transposed, b_transposed});
     if (product == last) continue;
     line += text(name_of(last), " below ", rows, " rows, ");

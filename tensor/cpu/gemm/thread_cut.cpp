@@ -103,7 +103,7 @@ class KnownCuts {
   static constexpr size_t key_size = 7, ways = 4, sets = 64;
   using Key = std::array<int64_t, key_size>;
   struct Known {
-    Key key{};  // of no product: it has no rows
+    Key key{};  // m = 0: no product has this key
     ThreadCut cut;
   };
   struct Set {

@@ -20,10 +20,13 @@ namespace {
 constexpr int64_t grain_elements = 8192;
 constexpr int64_t block_elements = 2048;
 
-/// Rows of a block: a multiple of those that kernels take together.
+// Bytes of a row that a block in the first-level cache can hold.
+constexpr int64_t longest_streamed_row = 32 << 10;
+
+/// Rows of a block: of those that kernels take together, or one where rows are long.
 int64_t block_rows(int64_t n) {
   constexpr int64_t together = 4;
-  return std::max(together, block_elements / n / together * together);
+  return n > block_elements ? 1 : std::max(together, block_elements / n / together * together);
 }
 
 template <class T>
@@ -44,10 +47,12 @@ T* at(const Tensor& tensor, int64_t i = 0) {
   return tensor.defined() ? static_cast<T*>(tensor.raw_data()) + i : nullptr;
 }
 
-/// Whether a result of T is larger than the caches and none of the arguments, whose lines are read anyway.
+/// Whether a result in rows of n values of T is larger than the caches, and is none of the arguments, whose
+/// lines are read anyway.
 template <class T>
-bool streams(const Tensor& out, std::initializer_list<Tensor> arguments) {
-  return out.defined() && streams_past_caches(out.numel() * static_cast<int64_t>(sizeof(T))) &&
+bool streams(const Tensor& out, int64_t n, std::initializer_list<Tensor> arguments) {
+  return out.defined() && n * static_cast<int64_t>(sizeof(T)) <= longest_streamed_row &&
+         streams_past_caches(out.numel() * static_cast<int64_t>(sizeof(T))) &&
          std::none_of(arguments.begin(), arguments.end(), [&](const Tensor& argument) {
            return argument.defined() && argument.raw_data() == out.raw_data();
          });
@@ -97,8 +102,8 @@ class Forward {
         out_(out),
         n_(call.x.numel() / out.rstd.numel()),
         block_(block_rows(n_)),
-        sum_streams_(streams<T>(out.sum, {call.x, call.delta})),
-        y_streams_(streams<T>(out.y, {call.x, call.delta})),
+        sum_streams_(streams<T>(out.sum, n_, {call.x, call.delta})),
+        y_streams_(streams<T>(out.y, n_, {call.x, call.delta})),
         weight_(call.weight),
         bias_(call.bias) {}
 
@@ -163,8 +168,8 @@ class Backward {
         n_(call.x.numel() / rows_),
         block_(block_rows(n_)),
         // The half types' arithmetic takes longer than memory here.
-        dx_streams_(!is_half<T> && streams<T>(out.x, {call.x, call.dy, call.dsum})),
-        delta_streams_(!is_half<T> && streams<T>(out.delta, {call.x, call.dy, call.dsum})),
+        dx_streams_(!is_half<T> && streams<T>(out.x, n_, {call.x, call.dy, call.dsum})),
+        delta_streams_(!is_half<T> && streams<T>(out.delta, n_, {call.x, call.dy, call.dsum})),
         weight_(call.weight) {}
 
   void run() const {
@@ -223,7 +228,7 @@ void normalize_again(const Tensor& x, const Operand<T>& weight, const Operand<T>
   using A = accumulator_of<T>;
   const auto kernel = normalization_rows<T>().scale;
   const int64_t n = x.numel() / rstd.numel(), block = block_rows(n);
-  const bool streamed = streams<T>(y, {x});
+  const bool streamed = streams<T>(y, n, {x});
   parallel_for(rstd.numel(), 1 + grain_elements / n, [&](int64_t begin, int64_t end) {
     const RowWriter<T> writer(streamed, block, n);
     const int64_t step = streamed ? block : end - begin;

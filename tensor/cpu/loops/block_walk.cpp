@@ -106,10 +106,12 @@ Access access_of(const Operand& operand, int64_t stride, bool writes) {
           !convert && (stride == 1 || scalar)};
 }
 
-/// Whether the result waits for memory, is larger than the caches and none of the inputs, whose lines are
-/// read anyway.
-bool streams(const Operand& out, int64_t numel, std::initializer_list<Operand> inputs) {
-  return out.waits_for_memory && streams_past_caches(numel * size_of(out.dtype)) &&
+/// Whether the result waits for memory, is larger than the caches, in rows of several lines, and is none of
+/// the inputs, whose lines are read anyway.
+bool streams(const Operand& out, int64_t numel, int64_t row, std::initializer_list<Operand> inputs) {
+  constexpr int64_t shortest_row = 512;  // bytes
+  const int64_t width = size_of(out.dtype);
+  return out.waits_for_memory && row * width >= shortest_row && streams_past_caches(numel * width) &&
          std::none_of(inputs.begin(), inputs.end(), [&](const Operand& in) { return in.data == out.data; });
 }
 
@@ -157,7 +159,7 @@ void walk_blocks(const Shape& shape, const Operand& out, std::initializer_list<O
     direct = direct && access[k].direct;
   }
 
-  const bool streamed = access[0].stride == 1 && streams(out, shape.numel(), inputs);
+  const bool streamed = access[0].stride == 1 && streams(out, shape.numel(), loop.inner(), inputs);
   const int64_t length = loop.inner(), size = !direct    ? buffered_block
                                               : streamed ? streamed_block
                                                          : direct_block;

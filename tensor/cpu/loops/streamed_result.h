@@ -11,11 +11,11 @@
 /// that straddle lines cost nothing.
 namespace tessera::kernels::cpu {
 
-/// The part of a result, in bytes, that a thread writes from which on lines go past the caches: a core's
-/// share of the last-level cache on the processors measured.
-inline int64_t streamed_bytes = 4 << 20;
+/// Bytes of a result per thread from which on its lines go past the caches: a core's share of the last-level
+/// cache on the processors measured.
+inline constexpr int64_t streamed_bytes = 4 << 20;
 
-/// Whether a result of `bytes` is written past the caches, where all threads write equal parts of it.
+/// Whether a result of `bytes` is written past the caches, where all `num_threads()` write equal parts of it.
 inline bool streams_past_caches(int64_t bytes) {
   return bytes >= streamed_bytes * num_threads();
 }

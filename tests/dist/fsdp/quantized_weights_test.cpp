@@ -33,7 +33,7 @@ ShardOptions options_for(World& world, Strategy strategy) {
   return {.mesh = Mesh(world), .strategy = strategy, .units = every<nn::Linear>()};
 }
 
-constexpr const char* message = "shard: nn::Linear 'b': its weight is stored as 8-bit integers";
+constexpr const char* message = "shard: nn::Linear 'b': it multiplies by 8-bit integers";
 
 }  // namespace
 

@@ -38,6 +38,7 @@ void check(const char* what, const std::function<std::vector<Tensor>()>& compute
     CAPTURE(name(isa));
     set_num_threads(1);
     const std::vector<Tensor> streamed = compute();
+    CHECK(streams_past_caches(streamed.front().nbytes()));
     set_num_threads(12);
     const std::vector<Tensor> stored = compute();
     for (size_t i = 0; i < streamed.size(); ++i) {
@@ -103,7 +104,7 @@ TEST_CASE("streamed result: elementwise operations, whole and in parts of other 
 
 TEST_CASE("streamed result: norms, with a residual and with elements dropped") {
   for (const DType dtype : {f32, bf16, f64})
-    for (const int64_t n : {int64_t{96}, int64_t{1501}}) {
+    for (const int64_t n : {int64_t{96}, int64_t{1501}, int64_t{3000}, int64_t{40000}}) {
       CAPTURE(to_string(dtype));
       const int64_t rows = (9 << 19) / n;  // 4.5 MiB of bf16
       const Tensor x = values({rows, n}, dtype), delta = values({rows, n}, dtype, 1),
