@@ -230,6 +230,10 @@ void check_squares(int64_t rows, int64_t in, int64_t out) {
 }  // namespace
 
 TEST_CASE("bf16 product: on tiles a gradient's squares are summed where it is stored") {
+  if (kernels::cpu::bf16_product() != kernels::cpu::Bf16Product::pairs) {
+    MESSAGE("skipped: products of bf16 run through f32 here, whatever the model of the tiles does");
+    return;
+  }
   {
     const kernels::cpu::TileModelScope model;
     check_squares(70, 33, 47);
