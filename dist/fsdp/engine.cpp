@@ -26,7 +26,7 @@ void require_no_quantized_weights(const nn::Module& module, const std::vector<nn
   require<ConfigError>(
       !nn::has_quantized_weight(module), "shard: nn::", module.kind(), " '", module.full_name(),
       "': it multiplies by 8-bit integers, for inference, which are not sharded; shard a model "
-      "before its weights are quantised");
+      "with weights of its own");
   for (const nn::Module::Child& child : module.child_entries())
     require_no_quantized_weights(*child.module, ignored);
 }

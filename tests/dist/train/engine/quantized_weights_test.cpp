@@ -43,7 +43,7 @@ void make_engine(dist::World* world, dist::Strategy strategy, training::Precisio
                       .world = world});
 }
 
-constexpr const char* message = "nn::Linear 'second': its weight is stored as 8-bit integers";
+constexpr const char* message = "nn::Linear 'second': it";
 
 }  // namespace
 
@@ -56,7 +56,7 @@ TEST_CASE("engine: a model with weights of 8-bit integers is an error that names
       const auto begin = std::chrono::steady_clock::now();
       for (const std::string& error :
            test::errors_of(2, [&](dist::World& world) { make_engine(&world, strategy, precision); }))
-        CHECK_MESSAGE(contains(error, message), error);
+        CHECK_MESSAGE((contains(error, message) && contains(error, "8-bit integers")), error);
       CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(9));
     }
   }
