@@ -28,11 +28,11 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
                            std::memcmp(a.raw_data(), b.raw_data(), static_cast<size_t>(a.nbytes())) == 0));
 }
 
-/// The results of one thread, which streams, and of twelve are the same, on every instruction set.
+/// The results of one thread, which streams, and of twelve are the same, on the lowest instruction set and on
+/// this processor's.
 void check(const char* what, const std::function<std::vector<Tensor>()>& compute) {
   const int before = num_threads();
-  for (const Isa isa : all_isas) {
-    if (!isa_available(isa)) continue;
+  for (const Isa isa : {Isa::baseline, current_isa()}) {
     const IsaScope scope(isa);
     CAPTURE(what);
     CAPTURE(name(isa));
@@ -103,7 +103,7 @@ TEST_CASE("streamed result: elementwise operations, whole and in parts of other 
 }
 
 TEST_CASE("streamed result: norms, with a residual and with elements dropped") {
-  for (const DType dtype : {f32, bf16, f64})
+  for (const DType dtype : {f32, bf16})
     for (const int64_t n : {int64_t{96}, int64_t{1501}, int64_t{3000}, int64_t{40000}}) {
       CAPTURE(to_string(dtype));
       const int64_t rows = (9 << 19) / n;  // 4.5 MiB of bf16
