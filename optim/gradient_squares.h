@@ -16,7 +16,7 @@ namespace tessera::optim {
 /// the cache, are left to the norm, which sums them in one pass. The norm has the same bits as without; on
 /// tiles the sums of products are added in another order. With several backwards a step, make it for the last
 /// one. For a list with a reducer it does nothing: that norm is summed over shards, which are complete only
-/// after the reduction over ranks. Nor does it for gradients on a device, whose sums the host would wait for.
+/// after the reduction over ranks. Nor does it for gradients on a device: the host would wait for their sums.
 ///
 ///     const optim::GradientSquares squares(adam.parameters());
 ///     loss.backward();

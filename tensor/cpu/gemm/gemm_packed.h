@@ -12,7 +12,7 @@ namespace tessera::kernels::cpu {
 
 /// One product in the calling thread; `bias` (n, or null) is added last. An element's bits depend on k, the
 /// instruction set and its row and column alone: neither on m, n, nor on the number of threads. With
-/// `streams` a c of one range, whose panels begin on cache lines, is written past the caches.
+/// `streams` c is written past the caches: it has one range, and its panels begin on cache lines.
 void gemm_packed_f32(const Gemm<float>& gemm, const float* bias, bool streams = false);
 
 /// As `matmul` of tensor/cpu/matmul.h, for f32, none of extent 0.

@@ -47,7 +47,7 @@ T* at(const Tensor& tensor, int64_t i = 0) {
   return tensor.defined() ? static_cast<T*>(tensor.raw_data()) + i : nullptr;
 }
 
-/// Whether a result in rows of n values of T is larger than the caches, and is none of the arguments, whose
+/// Whether a result in rows of n values of T is larger than the caches, and is none of the arguments: their
 /// lines are read anyway.
 template <class T>
 bool streams(const Tensor& out, int64_t n, std::initializer_list<Tensor> arguments) {

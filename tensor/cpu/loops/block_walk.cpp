@@ -107,7 +107,7 @@ Access access_of(const Operand& operand, int64_t stride, bool writes) {
 }
 
 /// Whether the result waits for memory, is larger than the caches, in rows of several lines, and is none of
-/// the inputs, whose lines are read anyway.
+/// the inputs: their lines are read anyway.
 bool streams(const Operand& out, int64_t numel, int64_t row, std::initializer_list<Operand> inputs) {
   constexpr int64_t shortest_row = 512;  // bytes
   const int64_t width = size_of(out.dtype);
