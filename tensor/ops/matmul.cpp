@@ -11,6 +11,7 @@
 #include "tensor/cuda/matmul/matmul.h"
 #include "tensor/matrix_layout.h"
 #include "tensor/ops/kernel.h"
+#include "tensor/ops/wanted_squares.h"
 #include "tensor/overlap.h"
 #include "tensor/profile/cost.h"
 
@@ -148,19 +149,6 @@ void check_out(const Product& p, const Tensor& out) {
 
 std::atomic<int> squares_scopes{0};
 
-/// Wants the squares of the product that is computed while it lives, and gives them.
-class WantedSquares {
- public:
-  WantedSquares(const Tensor& out, const Tensor& a) {
-    kernels::cpu::product_squares = {squares_scopes.load(std::memory_order_relaxed) > 0 &&
-                                     out.dtype() == f32 && a.dtype() == bf16 && out.device().is_cpu()};
-  }
-  ~WantedSquares() { kernels::cpu::product_squares = {}; }
-  WantedSquares(const WantedSquares&) = delete;
-  WantedSquares& operator=(const WantedSquares&) = delete;
-  std::optional<double> sum() const { return kernels::cpu::product_squares.sum; }
-};
-
 void into(const char* name, const Tensor& out, const Tensor& a, const Tensor& b, bool accumulate) {
   common_device(name, {&out, &a, &b});
   const Product p = product_of(name, a, b);
@@ -175,7 +163,7 @@ void into(const char* name, const Tensor& out, const Tensor& a, const Tensor& b,
     const WantedSquares squares(out, a);
     run(p, {}, target, accumulate);
     out.bump_version();
-    if (squares.sum()) out.note_squares(*squares.sum());
+    squares.note(out);
     return;
   }
   if (out.is_meta()) {
@@ -190,6 +178,18 @@ void into(const char* name, const Tensor& out, const Tensor& a, const Tensor& b,
 }
 
 }  // namespace
+
+WantedSquares::WantedSquares(const Tensor& out, const Tensor& operand) {
+  kernels::cpu::product_squares = {
+      squares_scopes.load(std::memory_order_relaxed) > 0 && out.defined() && out.dtype() == f32 &&
+      (operand.dtype() == bf16 || operand.dtype() == f32) && out.device().is_cpu()};
+}
+WantedSquares::~WantedSquares() {
+  kernels::cpu::product_squares = {};
+}
+void WantedSquares::note(const Tensor& out) const {
+  if (kernels::cpu::product_squares.sum) out.note_squares(*kernels::cpu::product_squares.sum);
+}
 
 ProductSquaresScope::ProductSquaresScope() {
   squares_scopes.fetch_add(1, std::memory_order_relaxed);

@@ -3,6 +3,8 @@
 #include <cstdint>
 
 #include "tensor/cpu/gemm/gemm.h"
+#include "tensor/cpu/gemm/packed_product.h"
+#include "tensor/cpu/gemm/shared_blocks.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/tensor.h"
 
@@ -11,13 +13,26 @@
 namespace tessera::kernels::cpu {
 
 /// One product in the calling thread; `bias` (n, or null) is added last. An element's bits depend on k, the
-/// instruction set and its row and column alone: neither on m, n, nor on the number of threads. With
-/// `streams` c is written past the caches: it has one range, and its panels begin on cache lines.
-void gemm_packed_f32(const Gemm<float>& gemm, const float* bias, bool streams = false);
+/// instruction set and its row and column alone: neither on m, n, nor on the number of threads.
+void gemm_packed_f32(const Gemm<float>& gemm, const float* bias);
+
+/// The blocks of a product whose first operand is stored transposed, which `threads` share.
+SharedGrid packed_grid(int64_t m, int64_t n, int64_t k, int64_t threads);
 
 /// As `matmul` of tensor/cpu/matmul.h, for f32, none of extent 0.
 void matmul_packed_f32(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                        bool accumulate);
+
+/// Where rows of a product by a `PackedOperand` go: `bias` and `accumulate` as in `PackedProduct`. With
+/// `streams` c is written past the caches: the product has one range, and its panels begin on cache lines.
+struct PackedTarget {
+  float* c;
+  int64_t leading;
+  int64_t rows;
+  bool accumulate = false;
+  const float* bias = nullptr;
+  bool streams = false;
+};
 
 /// A second operand b (k, n), packed once for several products.
 class PackedOperand {
@@ -30,14 +45,34 @@ class PackedOperand {
   /// The same by all threads.
   void pack_in_parallel(const float* b, int64_t leading, bool transposed, int64_t k, int64_t n);
 
-  /// c (m, n) = a (m, depth), rows `lda` apart, times rows first .. first + depth of b, in the calling
-  /// thread; `accumulate` and `bias` as in `PackedProduct`.
-  void multiply(int64_t m, const float* a, int64_t lda, int64_t first, int64_t depth, float* c, int64_t ldc,
-                bool accumulate, const float* bias) const;
+  /// c (rows, n) = a (rows, depth), rows `lda` apart, times rows first .. first + depth of b, in the calling
+  /// thread.
+  void multiply(const PackedTarget& to, const float* a, int64_t lda, int64_t first, int64_t depth) const;
 
  private:
   Scratch<float> panels_;
   int64_t n_ = 0, panel_ = 0;
+};
+
+/// The first operands (m, k) of products, stored transposed (as in a weight's gradient) and packed once, a
+/// group of ranges of k at a time.
+class PackedStrips {
+ public:
+  /// Rows of k that are packed together, whole ranges: they bound the memory where each takes `elements`.
+  static int64_t group_of(int64_t k, int64_t elements);
+
+  /// Memory for a group.
+  PackedStrips(int64_t m, int64_t group);
+
+  /// Packs rows p .. p + count of the group, `from` the first of them, `leading` elements apart.
+  void pack(const float* from, int64_t leading, int64_t p, int64_t count) const;
+  /// The product of rows i .. i + m of the operand over rows p .. p + k of the group, all but `a`, `strip`,
+  /// `row` and `step` as given; i is a multiple of 48.
+  void multiply(int64_t i, int64_t p, PackedProduct product) const;
+
+ private:
+  int64_t m_, height_, strip_;
+  Scratch<float> strips_;
 };
 
 }  // namespace tessera::kernels::cpu

@@ -11,14 +11,27 @@ namespace tessera::kernels::cpu {
 /// Columns of a panel of the second operand: 64 bytes.
 inline constexpr int64_t packed_columns = 16;
 
+/// Sums of squares of what a product stores: in f64, one for each 48 rows by 16 columns of c, to which those
+/// of element (i, j) are added at sums[i / 48 * leading + j / 16].
+struct F32Squares {
+  static constexpr int64_t rows = 48;
+  double* sums = nullptr;  ///< null: none are computed
+  int64_t leading = 0;
+
+  /// Those of the part of c from (i, j) on, multiples of the unit.
+  F32Squares at(int64_t i, int64_t j) const {
+    return sums ? F32Squares{sums + i / rows * leading + j / packed_columns, leading} : *this;
+  }
+};
+
 /// c (m, n) = a (m, k) b (k, n), with `accumulate` added to c, then plus `bias` (n, or null). b is packed in
 /// panels of 16 columns, `panel` elements apart; a panel has k rows of 16 elements, padded with 0. a(i, p) is
 /// at a + (i / R) * strip + (i % R) * row + p * step, where R is `packed_rows()`. The rows of c are `ldc`
 /// elements apart. Every element is summed over k in order, whatever m, n and its position.
 struct PackedProduct {
   int64_t m, n, k;
-  const float* a;
-  int64_t strip, row, step;
+  const float* a = nullptr;
+  int64_t strip = 0, row = 0, step = 0;
   const float* panels;
   int64_t panel;
   float* c;
@@ -26,6 +39,8 @@ struct PackedProduct {
   bool accumulate;
   const float* bias;
   bool streams = false;  ///< whole rows of tiles go past the caches; c and ldc are then multiples of 16
+  F32Squares squares = {};
+  int64_t b_step = packed_columns;
 };
 
 // clang-format off

@@ -14,7 +14,7 @@ struct Measured {
   Isa isa;
   F32Product in_place, transposed;  ///< products of many rows, by the first operand
   int64_t library_below = 128;      ///< fewer rows are oneDNN's
-  int64_t ours_below = 0;  ///< fewer rows, and not fewer than that, with a stored transposed b are ours
+  int64_t transposed_library_below = 128;  ///< likewise with a stored transposed a: rows of a weight's gradient
 };
 
 // Lines are printed by tools/bench/bench_product_choice. A processor without a line takes that of `other`,
@@ -27,7 +27,7 @@ constexpr Measured table[] = {
     {Processor::zen3, Isa::avx2, packed, packed},
     {Processor::zen5, Isa::avx2, packed, packed},
     {Processor::zen5, Isa::avx512, packed, library},
-    {Processor::sapphire_rapids, Isa::avx512, library, library, 32, 1024},
+    {Processor::sapphire_rapids, Isa::avx512, packed, packed, 32, 768},
 };
 
 const Measured* line_of(Processor processor, Isa isa) {
@@ -38,12 +38,11 @@ const Measured* line_of(Processor processor, Isa isa) {
 }
 
 F32Product faster_f32_product(Processor processor, Isa isa, F32Class product) {
-  constexpr int64_t many_rows = 128;
   const Measured* const line = line_of(processor, isa);
-  if (!line || product.rows < line->library_below) return library;
-  if (product.a_transposed) return product.rows < many_rows ? library : line->transposed;
-  const bool few = product.rows < many_rows || (product.b_transposed && product.rows < line->ours_below);
-  return few ? packed : line->in_place;
+  if (!line) return library;
+  if (product.a_transposed)
+    return product.rows < line->transposed_library_below ? library : line->transposed;
+  return product.rows < line->library_below ? library : line->in_place;
 }
 
 std::string name_of(F32Product product) {

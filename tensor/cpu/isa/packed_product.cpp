@@ -21,6 +21,7 @@ constexpr int tile_rows = 6, tile_panels = 1, strip_rows = 12;
 #else
 constexpr int tile_rows = 3, tile_panels = 1, strip_rows = 12;
 #endif
+constexpr bool PF = false;
 constexpr int lanes = register_bytes / 4;
 constexpr int registers = 64 / register_bytes;  // of a panel's row
 // Rows that are packed side by side: as many streams as a set of the cache holds, each read to its end.
@@ -43,6 +44,48 @@ constexpr int64_t packing_rows = 8;
       const float sum = g.accumulate ? c[q] + sums[r * stride + q] : sums[r * stride + q];
       c[q] = g.bias ? sum + g.bias[j + q] : sum;
     }
+  }
+  if (!g.squares.sums) return;
+  // As `add_squares` sums: by lanes, of which those beyond c add nothing.
+  for (int64_t q = 0; q < columns; q += packed_columns) {
+    double squares[lanes] = {}, sum = 0;
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t x = q; x < std::min(q + packed_columns, columns); ++x) {
+        const double value = g.c[(i + r) * g.ldc + j + x];
+        squares[x % lanes] += value * value;
+      }
+    for (int x = 0; x < lanes / 2; ++x) sum += squares[x] + squares[x + lanes / 2];
+    *g.squares.at(i, j + q).sums += sum;
+  }
+}
+
+using Doubles [[gnu::vector_size(register_bytes)]] = double;
+
+/// Adds the squares of a tile of whole panels to their units, each lane's rows in order.
+template <int rows, int count>
+[[gnu::always_inline]] inline void add_squares(const PackedProduct& g,
+                                               const Register<float> (&values)[rows][count], int64_t i,
+                                               int64_t j) {
+  constexpr int half = lanes / 2;
+  typedef float Half [[gnu::vector_size(register_bytes / 2)]];
+#pragma GCC unroll 3
+  for (int panel = 0; panel < count / registers; ++panel) {
+    Doubles low{}, high{};
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < registers; ++v) {
+        Half parts[2];
+        std::memcpy(parts, &values[r][panel * registers + v], sizeof parts);
+        const Doubles a = __builtin_convertvector(parts[0], Doubles),
+                      b = __builtin_convertvector(parts[1], Doubles);
+        low += a * a;
+        high += b * b;
+      }
+    low += high;
+    double sum = 0;
+    for (int x = 0; x < half; ++x) sum += low[x];
+    *g.squares.at(i, j + panel * packed_columns).sums += sum;
   }
 }
 
@@ -76,11 +119,15 @@ void tile(const PackedProduct& g, int64_t i, int64_t j) {
   constexpr int half = rows > 4 ? (rows + 1) / 2 : rows;
   const float *a = g.a + i / strip_rows * g.strip + i % strip_rows * g.row, *lower = a + half * g.row;
   const float* b = g.panels + j / packed_columns * g.panel;
-  for (int64_t p = 0; p < g.k; ++p, a += g.step, lower += g.step, b += packed_columns) {
+  const int64_t bahead = 8 * g.b_step;
+  const int64_t ahead = g.step == 1 ? 0 : 16 * g.step;
+  for (int64_t p = 0; p < g.k; ++p, a += g.step, lower += g.step, b += g.b_step) {
     Register<float> columns[panels * registers];
 #pragma GCC unroll 4
     for (int v = 0; v < panels * registers; ++v)
       columns[v] = load_register(b + v / registers * g.panel + v % registers * lanes);
+    __builtin_prefetch(a + ahead);
+    if (PF) __builtin_prefetch(b + bahead);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
       const Register<float> element =
@@ -96,7 +143,7 @@ void tile(const PackedProduct& g, int64_t i, int64_t j) {
     return store_edge(g, values, rows, width, i, j);
   }
   float* c = g.c + i * g.ldc + j;
-  if (!g.accumulate && !g.bias) return store_tile(g, sums, c);
+  if (!g.accumulate && !g.bias && !g.squares.sums) return store_tile(g, sums, c);
   if (g.accumulate) {
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r)
@@ -112,6 +159,7 @@ void tile(const PackedProduct& g, int64_t i, int64_t j) {
       for (int r = 0; r < rows; ++r) sums[r][v] += bias;
     }
   }
+  if (g.squares.sums) add_squares(g, sums, i, j);
   store_tile(g, sums, c);
 }
 

@@ -10,6 +10,7 @@
 #include "tensor/ops/elementwise/unary.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/ops/matmul.h"
+#include "tensor/ops/wanted_squares.h"
 #include "tensor/overlap.h"
 #include "tensor/profile/cost.h"
 
@@ -115,7 +116,12 @@ void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x,
     ActivationLinearGradients matrices = out;
     if (out.x.defined()) matrices.x = matrix_of(out.x);
     count_flops(2 * x_rows.numel() * weight.size(0) * (out.x.defined() + out.weight.defined()));
+    const WantedSquares squares(out.weight, x);
     backward_kernel(device, f, dy_rows, x_rows, w, matrices);
+    if (out.weight.defined()) {
+      out.weight.bump_version();
+      squares.note(out.weight);
+    }
   } else if (has_value_with_gradient(row_of(f).forward) && out.x.defined() && out.weight.defined()) {
     // One pass gives f(x), which lives for this call alone, and f'(x) dy.
     const Tensor dx = matrix_of(out.x), activated = Tensor::empty(x_rows.shape(), x.dtype(), x.device());
@@ -126,8 +132,7 @@ void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x,
     if (out.x.defined()) binary_out(row_of(f).backward, x, matmul(dy_rows, weight).view(x.shape()), out.x);
     if (out.weight.defined()) weight_gradient(dy_rows, activation(f, x_rows), out);
   }
-  for (const Tensor* written : {&out.x, &out.weight})
-    if (written->defined()) written->bump_version();
+  if (out.x.defined()) out.x.bump_version();
 }
 
 }  // namespace ops

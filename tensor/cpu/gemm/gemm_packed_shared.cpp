@@ -1,0 +1,257 @@
+// f32 products by all threads, with our kernels. The bits of c do not depend on how it is shared, so threads
+// take blocks as they get to them (shared_work.h).
+//
+// A first operand in place (y = x W^T, dx = dy W): each thread has a part of c (thread_cut.h), in columns
+// that it packs as it gets to them and bands of rows; a thread that takes bands of another's part packs their
+// columns again. A first operand that is stored transposed (dW = dy^T x) is packed too, and each of its rows
+// is needed by all columns: all threads pack both operands, then share the blocks of a grid.
+#include <algorithm>
+#include <vector>
+
+#include "tensor/cpu/gemm/gemm_packed.h"
+#include "tensor/cpu/gemm/packed_ranges.h"
+#include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/gemm/product_squares.h"
+#include "tensor/cpu/loops/streamed_result.h"
+
+namespace tessera::kernels::cpu {
+namespace {
+
+// The fewest multiply-adds for which a second thread is worth its start.
+constexpr int64_t grain = 1 << 17;
+// The time to read an operand's element from another core's cache or to pack it, in multiply-adds.
+constexpr int64_t operand_work = 16;
+// What a thread packs of b at a time: 1 MiB, but whole tiles.
+constexpr int64_t most_packed_elements = 256 * 1024;
+// Items of a thread's part, so that the last ones of all end close together, and the rows of one: enough to
+// pay for the columns that another thread packs again, few enough for c to stay in a second-level cache.
+constexpr int64_t part_items = 8, least_band = 48, most_band = 256;
+// Edges of the blocks of a grid: whole strips and whole tiles.
+constexpr int64_t grid_unit = 48, most_grid_rows = 192;
+
+ThreadCut choose_cut(const Gemm<float>& g, int64_t parts) {
+  return fastest_cut(g.m, g.n, parts, {packed_tile_rows, packed_columns, operand_work, operand_work});
+}
+
+/// Whether a c of one range is written past the caches: where `threads` write equal parts of it, and panels
+/// begin on lines. Sums of several ranges are in a cache when the last one is added.
+bool streams(const Gemm<float>& g, int64_t threads) {
+  const bool on_lines = reinterpret_cast<uintptr_t>(g.c) % 64 == 0 && g.ldc % packed_columns == 0;
+  return !g.accumulate && g.k <= longest_packed_range && on_lines &&
+         4 * g.m * g.n >= streamed_bytes * threads;
+}
+
+/// A block of c as items: its columns in blocks that are packed at a time, each with its bands of rows.
+struct PieceItems {
+  ProductBlock piece;
+  int64_t width, height;  ///< of an item
+  int64_t across, down;   ///< items
+
+  PieceItems(const ProductBlock& block, int64_t k) : piece(block) {
+    const int64_t depth = packed_range(k);
+    const int64_t most =
+        std::max(most_packed_elements / k / packed_tile_columns, int64_t{4}) * packed_tile_columns;
+    width = std::min(packed_block_columns(depth, piece.columns),
+                     equal_blocks(piece.columns, most, packed_tile_columns));
+    across = (piece.columns + width - 1) / width;
+    const int64_t bands = (part_items + across - 1) / across;
+    height =
+        equal_blocks(piece.rows, std::clamp(piece.rows / bands, least_band, most_band), packed_tile_rows);
+    down = (piece.rows + height - 1) / height;
+  }
+
+  int64_t count() const { return across * down; }
+  ProductBlock item(int64_t i) const {
+    const int64_t row = i % down * height, column = i / down * width;
+    return {piece.row + row, std::min(height, piece.rows - row), piece.column + column,
+            std::min(width, piece.columns - column)};
+  }
+};
+
+/// c = a b of an a in place.
+class ProductInPlace {
+ public:
+  ProductInPlace(const Gemm<float>& gemm, const float* bias, int64_t threads)
+      : gemm_(gemm), bias_(bias), streams_(streams(gemm, threads)), parts_(static_cast<size_t>(threads)) {
+    const ThreadCut cut = threads == 1 ? ThreadCut{} : choose_cut(gemm, threads);
+    for (int64_t t = 0; t < threads; ++t)
+      for (const ProductBlock& block : cut.pieces(gemm.m, gemm.n, t))
+        if (!block.empty()) parts_[static_cast<size_t>(t)].emplace_back(block, gemm.k);
+  }
+
+  void run() const {
+    SharedWork(static_cast<int64_t>(parts_.size()))
+        .for_each([&](int64_t part) { return count(part); }, [&] { return Worker(*this); });
+  }
+
+ private:
+  /// A thread with the columns that it packed last.
+  class Worker {
+   public:
+    explicit Worker(const ProductInPlace& product)
+        : product_(product), packed_(product.gemm_.k, product.widest()) {}
+    ~Worker() {
+      if (product_.streams_) TESSERA_PER_ISA(finish_streaming)();
+    }
+    Worker(const Worker&) = delete;
+    Worker& operator=(const Worker&) = delete;
+
+    void operator()(int64_t part, int64_t i) {
+      const Gemm<float>& g = product_.gemm_;
+      const ProductBlock item = product_.item(part, i);
+      if (item.column != column_ || item.columns != columns_) {
+        packed_.pack(g.b_at(0, item.column), g.ldb, g.b_transposed, g.k, item.columns);
+        column_ = item.column;
+        columns_ = item.columns;
+      }
+      packed_.multiply({.c = g.c + item.row * g.ldc + item.column,
+                        .leading = g.ldc,
+                        .rows = item.rows,
+                        .accumulate = g.accumulate,
+                        .bias = product_.bias_ ? product_.bias_ + item.column : nullptr,
+                        .streams = product_.streams_},
+                       g.a_at(item.row, 0), g.lda, 0, g.k);
+    }
+
+   private:
+    const ProductInPlace& product_;
+    PackedOperand packed_;
+    int64_t column_ = -1, columns_ = 0;
+  };
+
+  int64_t count(int64_t part) const {
+    int64_t items = 0;
+    for (const PieceItems& piece : parts_[static_cast<size_t>(part)]) items += piece.count();
+    return items;
+  }
+  ProductBlock item(int64_t part, int64_t i) const {
+    const std::vector<PieceItems>& pieces = parts_[static_cast<size_t>(part)];
+    size_t p = 0;
+    for (; i >= pieces[p].count(); ++p) i -= pieces[p].count();
+    return pieces[p].item(i);
+  }
+  int64_t widest() const {
+    int64_t width = 0;
+    for (const auto& pieces : parts_)
+      for (const PieceItems& piece : pieces) width = std::max(width, piece.width);
+    return width;
+  }
+
+  const Gemm<float>& gemm_;
+  const float* bias_;
+  bool streams_;
+  std::vector<std::vector<PieceItems>> parts_;
+};
+
+/// c = a b of an a that is stored transposed.
+class ProductOfStrips {
+ public:
+  ProductOfStrips(const Gemm<float>& gemm, const float* bias, int64_t threads)
+      : gemm_(gemm),
+        bias_(bias),
+        streams_(streams(gemm, threads)),
+        grid_(packed_grid(gemm.m, gemm.n, gemm.k, threads)),
+        group_(PackedStrips::group_of(gemm.k, gemm.m + gemm.n)),
+        panel_(packed_panel_stride(group_)),
+        rows_(gemm.m, group_),
+        panels_(packed_panels(gemm.n) * panel_) {}
+
+  void run() const { multiply({}); }
+  /// The same, and returns the sum of the squares of c's values: blocks of c in f64, then these in their
+  /// order, so the bits do not depend on how c is shared.
+  double run_with_squares() const {
+    const int64_t columns = packed_panels(gemm_.n),
+                  count = (gemm_.m + F32Squares::rows - 1) / F32Squares::rows * columns;
+    const Scratch<double> squares(count);
+    std::fill_n(squares.get(), count, 0.0);
+    multiply({squares.get(), columns});
+    double sum = 0;
+    for (int64_t i = 0; i < count; ++i) sum += squares.get()[i];
+    return sum;
+  }
+
+ private:
+  void multiply(const F32Squares& squares) const {
+    for (int64_t first = 0; first < gemm_.k; first += group_) {
+      const int64_t length = std::min(group_, gemm_.k - first);
+      pack(first, length);
+      SharedBlocks(grid_).for_each([&](int64_t i, int64_t j) {
+        block(i * grid_.height, j * grid_.width, first, length, squares);
+        if (streams_) TESSERA_PER_ISA(finish_streaming)();
+      });
+    }
+  }
+
+  /// Packs rows first .. first + length of k of both operands.
+  void pack(int64_t first, int64_t length) const {
+    const int64_t grain_rows = 1 + (1 << 13) / (gemm_.m + gemm_.n);
+    constexpr int64_t step = 8;  // rows that are packed side by side
+    parallel_for((length + step - 1) / step, (grain_rows + step - 1) / step, [&](int64_t begin, int64_t end) {
+      const int64_t p = begin * step, count = std::min(end * step, length) - p;
+      rows_.pack(gemm_.a_at(0, first + p), gemm_.lda, p, count);
+      TESSERA_PER_ISA(pack_panels_f32)
+      (gemm_.b_at(first + p, 0), gemm_.ldb, gemm_.b_transposed, count, gemm_.n,
+       panels_.get() + p * packed_columns, panel_);
+    });
+  }
+
+  /// A block of c from (i, j) on, over the ranges of a group.
+  void block(int64_t i, int64_t j, int64_t first, int64_t length, const F32Squares& squares) const {
+    const int64_t rows = std::min(grid_.height, gemm_.m - i), columns = std::min(grid_.width, gemm_.n - j),
+                  step = packed_range(gemm_.k);
+    for (int64_t p = 0; p < length; p += step) {
+      const bool is_last = first + p + step >= gemm_.k;
+      rows_.multiply(i, p,
+                     {.m = rows,
+                      .n = columns,
+                      .k = std::min(step, length - p),
+                      .panels = panels_.get() + j / packed_columns * panel_ + p * packed_columns,
+                      .panel = panel_,
+                      .c = gemm_.c + i * gemm_.ldc + j,
+                      .ldc = gemm_.ldc,
+                      .accumulate = gemm_.accumulate || first + p > 0,
+                      .bias = is_last && bias_ ? bias_ + j : nullptr,
+                      .streams = streams_,
+                      .squares = is_last ? squares.at(i, j) : F32Squares()});
+    }
+  }
+
+  const Gemm<float>& gemm_;
+  const float* bias_;
+  bool streams_;
+  SharedGrid grid_;
+  int64_t group_, panel_;
+  PackedStrips rows_;
+  Scratch<float> panels_;
+};
+
+int64_t worthwhile_threads(int64_t m, int64_t n, int64_t k, int64_t threads) {
+  return std::clamp<int64_t>(m * n * k / grain, 1, threads);
+}
+
+}  // namespace
+
+SharedGrid packed_grid(int64_t m, int64_t n, int64_t k, int64_t threads) {
+  return shared_grid(m, n, worthwhile_threads(m, n, k, threads), grid_unit, most_grid_rows,
+                     packed_block_columns(packed_range(k), n));
+}
+
+void matmul_packed_f32(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
+                       bool accumulate) {
+  const float* const added = bias.defined() ? bias.data<float>() : nullptr;
+  const ProductBatch<float, float> batch = product_batch<float, float>(a, b, out, accumulate);
+  const Gemm<float>& first = batch.first;
+  const int64_t threads = worthwhile_threads(first.m, first.n, first.k, num_threads());
+  if (batch.count == 1 && first.a_transposed) {
+    const ProductOfStrips product(first, added, threads);
+    if (!product_squares.wanted) return product.run();
+    product_squares.sum = product.run_with_squares();
+    return;
+  }
+  if (batch.count == 1) return ProductInPlace(first, added, threads).run();
+  for_each_block(batch, grain, &choose_cut, [&](const Gemm<float>& block, int64_t column) {
+    gemm_packed_f32(block, added ? added + column : nullptr);
+  });
+}
+
+}  // namespace tessera::kernels::cpu
