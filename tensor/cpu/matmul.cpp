@@ -91,7 +91,7 @@ void matmul_bf16_operands(const Tensor& a, const Tensor& b, const Tensor& bias, 
 }
 
 void matmul_f32(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out, bool accumulate) {
-  switch (f32_product({out.size(-2), matrix_layout(a)->transposed, matrix_layout(b)->transposed})) {
+  switch (f32_product({out.size(-2), matrix_layout(a)->transposed})) {
     case F32Product::packed:
       return matmul_packed_f32(a, b, bias, out, accumulate);
     case F32Product::onednn:
@@ -104,7 +104,7 @@ void matmul_f32(const Tensor& a, const Tensor& b, const Tensor& bias, const Tens
 }  // namespace
 
 void gemm_f32(const Gemm<float>& gemm) {
-  switch (f32_product({gemm.m, gemm.a_transposed, gemm.b_transposed})) {
+  switch (f32_product({gemm.m, gemm.a_transposed})) {
     case F32Product::packed:
       return gemm_packed_f32(gemm, nullptr);
     case F32Product::onednn:

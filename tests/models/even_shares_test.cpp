@@ -9,6 +9,7 @@
 
 #include "models/presets.h"
 #include "tensor/cpu/gemm/gemm_bf16.h"
+#include "tensor/cpu/gemm/gemm_packed.h"
 #include "tensor/cpu/gemm/product_blocks.h"
 #include "tensor/cpu/gemm/shared_blocks.h"
 
@@ -98,6 +99,25 @@ TEST_CASE("even shares: 1 to 128 threads cut each product of the presets evenly"
     CHECK(uneven * 100 < plans);
     CHECK(granular * 9 < plans);
   }
+}
+
+TEST_CASE("even shares: 1 to 128 threads take the blocks of each weight's gradient in f32 evenly") {
+  int64_t plans = 0, uneven = 0;
+  for (const auto& [preset, e] : products_of_presets())
+    for (int64_t threads = 1; threads <= 128; ++threads) {
+      const SharedGrid grid = packed_grid(e.m, e.n, e.k, threads);
+      const int64_t most = (grid.blocks() + grid.threads - 1) / grid.threads;
+      INFO(preset, ": ", e.m, " x ", e.n, " x ", e.k, ", threads ", threads, ": ", grid.threads, " share ",
+           grid.blocks());
+      ++plans;
+      if (10 * grid.blocks() < 9 * grid.threads * most) ++uneven;
+      const int64_t worth = std::min(threads, e.m * e.n * e.k >> 17),
+                    tiles = (e.m + 47) / 48 * ((e.n + 47) / 48);
+      if (tiles >= 9 * threads) CHECK(10 * grid.threads >= 9 * worth);
+    }
+  INFO(plans, " plans, ", uneven, " uneven");
+  CHECK(plans > 10000);
+  CHECK(uneven * 50 < plans);
 }
 
 TEST_CASE("even shares: 1 to 128 threads take the blocks of each product on tiles evenly") {

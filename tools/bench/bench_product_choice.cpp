@@ -1,7 +1,7 @@
 // The line of this processor in the table of f32 products (tensor/cpu/gemm/product_choice.cpp): our kernels
 // and oneDNN in turns over the linear layers of a block of several presets, with the first operand read in
-// place (forward, gradient of the input) and stored transposed (gradient of the weight); then products of few
-// rows, with a weight (in, out) and with one (out, in).
+// place (forward, gradient of the input) and stored transposed (gradient of the weight: by the number of its
+// rows); then products of few rows, with a weight (in, out) and with one (out, in).
 //
 //     build/release/bin/bench/bench_product_choice
 //     TESSERA_ISA_MAX=avx2 build/release/bin/bench/bench_product_choice
@@ -13,6 +13,7 @@
 #include <functional>
 #include <iomanip>
 #include <iostream>
+#include <map>
 #include <vector>
 
 #include "dist/train/profile/wall_clock.h"
@@ -76,30 +77,30 @@ struct Kind {
   }
 };
 
-/// The numbers of rows at which products with a weight change hands.
-struct FewRows {
-  int64_t library_below = 0;  ///< fewer rows are the library's, with either layout
-  int64_t ours_below = 0;     ///< fewer rows with a weight (out, in) are ours, from 128 on
-
-  void measure(int64_t in, int64_t out) {
-    const Tensor stored = values({in, out}), weight = values({out, in});
-    constexpr int64_t many = 128;
-    bool ours_so_far = true;
-    for (int64_t rows = 32; rows <= 4096; rows *= 2) {
-      const Tensor x = values({rows, in}), y = values({rows, out});
-      const double flops = 2.0 * static_cast<double>(rows * in * out);
-      Kind plain, transposed;
-      plain.measure("few rows", "weight (in, out)", {rows, out, in}, flops,
-                    [&] { ops::matmul_out(y, x, stored); });
-      transposed.measure("few rows", "weight (out, in)", {rows, out, in}, flops,
-                         [&] { ops::matmul_out(y, x, weight.transpose(0, 1)); });
-      if (rows < many && plain.log_ratio + transposed.log_ratio > 0) library_below = 2 * rows;
-      ours_so_far = ours_so_far && (rows < many || transposed.is_ours_faster());
-      if (rows >= many && ours_so_far) ours_below = 2 * rows;
-    }
-    if (library_below == 0) library_below = 32;
+/// The number of rows at which products with a weight change hands: fewer are the library's.
+int64_t few_rows(int64_t in, int64_t out) {
+  const Tensor stored = values({in, out}), weight = values({out, in});
+  int64_t library_below = 0;
+  for (int64_t rows = 32; rows <= 256; rows *= 2) {
+    const Tensor x = values({rows, in}), y = values({rows, out});
+    const double flops = 2.0 * static_cast<double>(rows * in * out);
+    Kind both;
+    both.measure("few rows", "weight (in, out)", {rows, out, in}, flops,
+                 [&] { ops::matmul_out(y, x, stored); });
+    both.measure("few rows", "weight (out, in)", {rows, out, in}, flops,
+                 [&] { ops::matmul_out(y, x, weight.transpose(0, 1)); });
+    if (!both.is_ours_faster()) library_below = 2 * rows;
   }
-};
+  return std::max<int64_t>(library_below, 32);
+}
+
+/// The same for gradients of weights, by their rows: the smallest number from which on ours are faster.
+int64_t few_rows(const std::map<int64_t, Kind>& by_rows) {
+  int64_t bound = 0;
+  for (auto kind = by_rows.rbegin(); kind != by_rows.rend() && kind->second.is_ours_faster(); ++kind)
+    bound = kind->first;
+  return bound;
+}
 
 }  // namespace
 
@@ -110,7 +111,8 @@ int main() {
     return 2;
   }
   try {
-    Kind in_place, transposed;
+    Kind in_place;
+    std::map<int64_t, Kind> transposed;  // by rows
     std::cout << "| preset | product | m, n, k | ours: GFLOP/s | oneDNN | ours over oneDNN |\n"
                  "| --- | --- | --- | --- | --- | --- |\n";
     for (const char* name : {"nano-cpu", "width-768", "nano"}) {
@@ -125,19 +127,18 @@ int main() {
                          [&] { ops::matmul_out(y, x, weight.transpose(0, 1)); });
         in_place.measure(name, "gradient of the input", {rows, in, out}, flops,
                          [&] { ops::matmul_out(dx, dy, weight); });
-        transposed.measure(name, "gradient of the weight", {out, in, rows}, flops,
-                           [&] { ops::matmul_accumulate(dw, dy.transpose(0, 1), x); });
+        transposed[out].measure(name, "gradient of the weight", {out, in, rows}, flops,
+                                [&] { ops::matmul_accumulate(dw, dy.transpose(0, 1), x); });
       }
     }
-    FewRows few;
-    few.measure(1024, 2048);
-    const auto mean = [](const Kind& kind) { return std::exp(-kind.log_ratio / kind.cases); };
-    std::cout << "\nours over oneDNN, geometric mean: " << mean(in_place) << " in place, " << mean(transposed)
-              << " transposed\n    {Processor::" << name(this_processor())
+    const int64_t library_below = few_rows(1024, 2048), transposed_below = few_rows(transposed);
+    std::cout << "\nours over oneDNN in place, geometric mean: "
+              << std::exp(-in_place.log_ratio / in_place.cases)
+              << "\n    {Processor::" << name(this_processor())
               << ", Isa::" << name(std::min(current_isa(), Isa::avx512)) << ", "
               << (in_place.is_ours_faster() ? "packed" : "library") << ", "
-              << (transposed.is_ours_faster() ? "packed" : "library") << ", " << few.library_below << ", "
-              << few.ours_below << "},\n";
+              << (transposed_below > 0 ? "packed" : "library") << ", " << library_below << ", "
+              << std::max<int64_t>(transposed_below, 128) << "},\n";
   } catch (const Error& error) {
     std::cerr << "bench_product_choice: " << error.what() << "\n";
     return 2;

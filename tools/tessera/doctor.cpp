@@ -86,9 +86,8 @@ void add_instruction_sets(FindingGroup& group) {
     add("limit", isa_limit() == Isa::amx ? "none" : text(name(isa_limit()), ", by TESSERA_ISA_MAX"),
         limited ? "slower than the processor: TESSERA_ISA_MAX is for tests" : "");
     add("instruction set in use", std::string(name(current_isa())), "");
-    add("f32 matrix products", f32_choices(false, false), "");
-    add("f32, with a weight (out, in)", f32_choices(false, true), "");
-    add("f32 weight gradients", f32_choices(true, false), "");
+    add("f32 matrix products", f32_choices(false), "");
+    add("f32 weight gradients", f32_choices(true), "");
     const bool through_f32 = bf16_product() == Bf16Product::through_f32;
     add("bf16 matrix products", bf16_choice(),
         through_f32 ? "--dtype bf16 works, and is slower than fp32" : "");

@@ -66,20 +66,31 @@ void gemm_packed_f32(const Gemm<float>& g, const float* bias) {
 PackedOperand::PackedOperand(int64_t k, int64_t n) : panels_(packed_panels(n) * packed_panel_stride(k)) {}
 
 void PackedOperand::pack(const float* b, int64_t leading, bool transposed, int64_t k, int64_t n) {
+  data_ = panels_.get();
   n_ = n;
   panel_ = packed_panel_stride(k);
+  row_ = packed_columns;
   TESSERA_PER_ISA(pack_panels_f32)(b, leading, transposed, k, n, panels_.get(), panel_);
 }
 
 void PackedOperand::pack_in_parallel(const float* b, int64_t leading, bool transposed, int64_t k, int64_t n) {
+  data_ = panels_.get();
   n_ = n;
   panel_ = packed_panel_stride(k);
+  row_ = packed_columns;
   const auto pack = TESSERA_PER_ISA(pack_panels_f32);
   parallel_for(packed_panels(n), 1 + (1 << 13) / (packed_columns * k), [&](int64_t begin, int64_t end) {
     const int64_t first = begin * packed_columns, columns = std::min(end * packed_columns, n) - first;
     pack(b + first * (transposed ? leading : 1), leading, transposed, k, columns,
          panels_.get() + begin * panel_, panel_);
   });
+}
+
+void PackedOperand::take(const float* b, int64_t leading, int64_t n) {
+  data_ = b;
+  n_ = n;
+  panel_ = packed_columns;
+  row_ = leading;
 }
 
 void PackedOperand::multiply(const PackedTarget& to, const float* a, int64_t lda, int64_t first,
@@ -94,13 +105,16 @@ void PackedOperand::multiply(const PackedTarget& to, const float* a, int64_t lda
       .strip = rows * lda,
       .row = lda,
       .step = 1,
-      .panels = panels_.get() + j / packed_columns * panel_ + (first + range.first) * packed_columns,
+      .panels = data_ + j / packed_columns * panel_ + (first + range.first) * row_,
       .panel = panel_,
+      .panel_row = row_,
       .c = to.c + j,
       .ldc = to.leading,
       .accumulate = range.accumulate,
       .bias = range.bias ? range.bias + j : nullptr,
-      .streams = to.streams});
+      .streams = to.streams,
+      .beside = to.beside ? to.beside + j : nullptr,
+      .beside_leading = to.beside_leading});
   });
 }
 

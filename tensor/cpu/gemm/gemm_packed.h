@@ -23,8 +23,9 @@ SharedGrid packed_grid(int64_t m, int64_t n, int64_t k, int64_t threads);
 void matmul_packed_f32(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                        bool accumulate);
 
-/// Where rows of a product by a `PackedOperand` go: `bias` and `accumulate` as in `PackedProduct`. With
-/// `streams` c is written past the caches: the product has one range, and its panels begin on cache lines.
+/// Where rows of a product by a `PackedOperand` go: `bias`, `accumulate` and `beside` as in `PackedProduct`.
+/// With `streams` c is written past the caches: the product has one range, and its panels begin on cache
+/// lines.
 struct PackedTarget {
   float* c;
   int64_t leading;
@@ -32,6 +33,8 @@ struct PackedTarget {
   bool accumulate = false;
   const float* bias = nullptr;
   bool streams = false;
+  const float* beside = nullptr;
+  int64_t beside_leading = 0;
 };
 
 /// A second operand b (k, n), packed once for several products.
@@ -45,13 +48,18 @@ class PackedOperand {
   /// The same by all threads.
   void pack_in_parallel(const float* b, int64_t leading, bool transposed, int64_t k, int64_t n);
 
+  /// Takes a matrix with rows `leading` elements apart as it is: a small one that a cache holds, of whole
+  /// panels.
+  void take(const float* b, int64_t leading, int64_t n);
+
   /// c (rows, n) = a (rows, depth), rows `lda` apart, times rows first .. first + depth of b, in the calling
   /// thread.
   void multiply(const PackedTarget& to, const float* a, int64_t lda, int64_t first, int64_t depth) const;
 
  private:
   Scratch<float> panels_;
-  int64_t n_ = 0, panel_ = 0;
+  const float* data_ = nullptr;
+  int64_t n_ = 0, panel_ = 0, row_ = 0;
 };
 
 /// The first operands (m, k) of products, stored transposed (as in a weight's gradient) and packed once, a

@@ -23,6 +23,8 @@ constexpr int64_t grain = 1 << 17;
 constexpr int64_t operand_work = 16;
 // What a thread packs of b at a time: 1 MiB, but whole tiles.
 constexpr int64_t most_packed_elements = 256 * 1024;
+// The longest rows of a matrix that is read in place column by column: a page holds two of them.
+constexpr int64_t most_leading_in_place = 512;
 // Items of a thread's part, so that the last ones of all end close together, and the rows of one: enough to
 // pay for the columns that another thread packs again, few enough for c to stay in a second-level cache.
 constexpr int64_t part_items = 8, least_band = 48, most_band = 256;
@@ -100,7 +102,10 @@ class ProductInPlace {
       const Gemm<float>& g = product_.gemm_;
       const ProductBlock item = product_.item(part, i);
       if (item.column != column_ || item.columns != columns_) {
-        packed_.pack(g.b_at(0, item.column), g.ldb, g.b_transposed, g.k, item.columns);
+        if (product_.takes_b(item))
+          packed_.take(g.b_at(0, item.column), g.ldb, item.columns);
+        else
+          packed_.pack(g.b_at(0, item.column), g.ldb, g.b_transposed, g.k, item.columns);
         column_ = item.column;
         columns_ = item.columns;
       }
@@ -118,6 +123,12 @@ class ProductInPlace {
     PackedOperand packed_;
     int64_t column_ = -1, columns_ = 0;
   };
+
+  /// Whether the columns of b are read in place: whole panels of a matrix that a second-level cache holds.
+  bool takes_b(const ProductBlock& item) const {
+    return !gemm_.b_transposed && gemm_.ldb <= most_leading_in_place &&
+           gemm_.k * gemm_.ldb <= packed_block_elements && item.columns % packed_columns == 0;
+  }
 
   int64_t count(int64_t part) const {
     int64_t items = 0;
@@ -157,17 +168,9 @@ class ProductOfStrips {
         panels_(packed_panels(gemm.n) * panel_) {}
 
   void run() const { multiply({}); }
-  /// The same, and returns the sum of the squares of c's values: blocks of c in f64, then these in their
-  /// order, so the bits do not depend on how c is shared.
+  /// The same, and returns the sum of the squares of c's values.
   double run_with_squares() const {
-    const int64_t columns = packed_panels(gemm_.n),
-                  count = (gemm_.m + F32Squares::rows - 1) / F32Squares::rows * columns;
-    const Scratch<double> squares(count);
-    std::fill_n(squares.get(), count, 0.0);
-    multiply({squares.get(), columns});
-    double sum = 0;
-    for (int64_t i = 0; i < count; ++i) sum += squares.get()[i];
-    return sum;
+    return packed_squares(gemm_.m, gemm_.n, [&](const F32Squares& squares) { multiply(squares); });
   }
 
  private:

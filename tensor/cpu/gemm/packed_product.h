@@ -34,13 +34,15 @@ struct PackedProduct {
   int64_t strip = 0, row = 0, step = 0;
   const float* panels;
   int64_t panel;
+  int64_t panel_row = packed_columns;  ///< more where b is read in place: `panel` is then 16
   float* c;
   int64_t ldc;
   bool accumulate;
   const float* bias;
   bool streams = false;  ///< whole rows of tiles go past the caches; c and ldc are then multiples of 16
   F32Squares squares = {};
-  int64_t b_step = packed_columns;
+  const float* beside = nullptr;  ///< a matrix like c, with rows `beside_leading` apart, that is needed next
+  int64_t beside_leading = 0;
 };
 
 // clang-format off

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "tensor/cpu/gemm/packed_product.h"
+#include "tensor/cpu/loops/scratch.h"
 
 /// The blocks of an f32 product by our kernels: how long its ranges of k are, and the layout of a packed
 /// second operand.
@@ -59,6 +60,19 @@ void for_each_packed_range(int64_t k, bool accumulate, const float* bias, const 
   const int64_t step = packed_range(k);
   for (int64_t p = 0; p < k; p += step)
     body(PackedRange{p, std::min(step, k - p), accumulate || p > 0, p + step >= k ? bias : nullptr});
+}
+
+/// The sum of squares of a c (m, n) that run(squares) computes: units of c in f64, then these in their order,
+/// so the bits do not depend on how c is shared.
+template <class Run>
+double packed_squares(int64_t m, int64_t n, const Run& run) {
+  const int64_t columns = packed_panels(n), count = (m + F32Squares::rows - 1) / F32Squares::rows * columns;
+  const Scratch<double> squares(count);
+  std::fill_n(squares.get(), count, 0.0);
+  run(F32Squares{squares.get(), columns});
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += squares.get()[i];
+  return sum;
 }
 
 }  // namespace tessera::kernels::cpu

@@ -13,8 +13,8 @@ struct Measured {
   Processor processor;
   Isa isa;
   F32Product in_place, transposed;  ///< products of many rows, by the first operand
-  int64_t library_below = 128;      ///< fewer rows are oneDNN's
-  int64_t transposed_library_below = 128;  ///< likewise with a stored transposed a: rows of a weight's gradient
+  /// Fewer rows are oneDNN's: with a in place, and stored transposed (rows of a weight's gradient).
+  int64_t library_below = 128, transposed_library_below = 128;
 };
 
 // Lines are printed by tools/bench/bench_product_choice. A processor without a line takes that of `other`,
@@ -40,8 +40,7 @@ const Measured* line_of(Processor processor, Isa isa) {
 F32Product faster_f32_product(Processor processor, Isa isa, F32Class product) {
   const Measured* const line = line_of(processor, isa);
   if (!line) return library;
-  if (product.a_transposed)
-    return product.rows < line->transposed_library_below ? library : line->transposed;
+  if (product.a_transposed) return product.rows < line->transposed_library_below ? library : line->transposed;
   return product.rows < line->library_below ? library : line->in_place;
 }
 
@@ -96,14 +95,12 @@ Bf16Product bf16_product() {
                              onednn_serves() ? onednn_isa() : Isa::baseline);
 }
 
-std::string f32_choices(bool a_transposed, bool b_transposed) {
+std::string f32_choices(bool a_transposed) {
   constexpr int64_t most_rows = 1 << 14;  // above those at which a line changes
-  // Fewer rows with a weight (out, in) are `thin_product`'s.
-  const int64_t least = !a_transposed && b_transposed ? 17 : 1;
   std::string line;
-  F32Product last = f32_product({least, a_transposed, b_transposed});
-  for (int64_t rows = least + 1; rows <= most_rows; ++rows) {
-    const F32Product product = f32_product({rows, a_transposed, b_transposed});
+  F32Product last = f32_product({1, a_transposed});
+  for (int64_t rows = 2; rows <= most_rows; ++rows) {
+    const F32Product product = f32_product({rows, a_transposed});
     if (product == last) continue;
     line += text(name_of(last), " below ", rows, " rows, ");
     last = product;
@@ -116,8 +113,7 @@ std::string bf16_choice() {
 }
 
 std::string product_choices() {
-  return text("f32 ", f32_choices(false, false), "; with a weight (out, in) ", f32_choices(false, true),
-              "; weight gradients ", f32_choices(true, false), "; bf16 ", bf16_choice());
+  return text("f32 ", f32_choices(false), "; weight gradients ", f32_choices(true), "; bf16 ", bf16_choice());
 }
 
 }  // namespace tessera::kernels::cpu

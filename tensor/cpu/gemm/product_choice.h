@@ -16,12 +16,11 @@ inline std::atomic<MatmulBackend> chosen_backend{MatmulBackend::automatic};
 
 /// How f32 is multiplied: by our kernels, by oneDNN or by Eigen.
 enum class F32Product : uint8_t { packed, onednn, eigen };
-/// What the choice depends on: the rows of c, whether the first operand is stored transposed, as in a
-/// weight's gradient, and whether the second one is, as a weight (out, in) in y = x W^T.
+/// What the choice depends on: the rows of c, and whether the first operand is stored transposed, as in a
+/// weight's gradient.
 struct F32Class {
   int64_t rows;
   bool a_transposed;
-  bool b_transposed = false;
 };
 /// The choice on `processor` when products use `isa` and oneDNN serves or not.
 F32Product choose_f32_product(MatmulBackend backend, Processor processor, Isa isa, bool onednn,
@@ -38,14 +37,13 @@ Bf16Product choose_bf16_product(MatmulBackend backend, Isa isa, Isa onednn);
 /// The choice for this process, with the current settings.
 Bf16Product bf16_product();
 
-/// The choice by the rows of c, "oneDNN avx512 below 32 rows, ours avx512"; more than 16 rows, or a first
-/// operand that is stored transposed.
-std::string f32_choices(bool a_transposed, bool b_transposed);
+/// The choice by the rows of c, "oneDNN avx512 below 32 rows, ours avx512".
+std::string f32_choices(bool a_transposed);
 /// "ours amx", "ours avx512_bf16", "oneDNN amx" or "through f32".
 std::string bf16_choice();
 
-/// All of these in a line, which checkpoints keep: "f32 ours avx512; with a weight (out, in) ours avx512;
-/// weight gradients oneDNN avx512; bf16 ours avx512_bf16". Where two runs differ in it, so do the roundings
+/// All of these in a line, which checkpoints keep: "f32 ours avx512; weight gradients oneDNN
+/// avx512; bf16 ours avx512_bf16". Where two runs differ in it, so do the roundings
 /// of their products.
 std::string product_choices();
 

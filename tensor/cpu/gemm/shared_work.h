@@ -31,6 +31,17 @@ class SharedWork {
     });
   }
 
+  /// The same for items 0 .. `all`, of which every thread owns a run of equally many or one more: worker(i).
+  template <class Begin>
+  void for_each_item(int64_t all, const Begin& begin) {
+    const auto first_of = [&](int64_t thread) { return all * thread / threads_; };
+    for_each([&](int64_t owner) { return first_of(owner + 1) - first_of(owner); },
+             [&] {
+               return
+                   [&, worker = begin()](int64_t owner, int64_t i) mutable { worker(first_of(owner) + i); };
+             });
+  }
+
  private:
   static constexpr int64_t group = 8;
   struct alignas(64) Begun {

@@ -21,7 +21,6 @@ constexpr int tile_rows = 6, tile_panels = 1, strip_rows = 12;
 #else
 constexpr int tile_rows = 3, tile_panels = 1, strip_rows = 12;
 #endif
-constexpr bool PF = false;
 constexpr int lanes = register_bytes / 4;
 constexpr int registers = 64 / register_bytes;  // of a panel's row
 // Rows that are packed side by side: as many streams as a set of the cache holds, each read to its end.
@@ -115,19 +114,19 @@ void tile(const PackedProduct& g, int64_t i, int64_t j) {
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
     for (int v = 0; v < panels * registers; ++v) sums[r][v] = Register<float>{};
+  if (g.beside)
+    for (int r = 0; r < rows; ++r)
+      for (int x = 0; x < panels * packed_columns; x += packed_columns)
+        __builtin_prefetch(g.beside + (i + r) * g.beside_leading + j + x, 1);
   // Two pointers to rows keep the offsets of all others in registers.
   constexpr int half = rows > 4 ? (rows + 1) / 2 : rows;
   const float *a = g.a + i / strip_rows * g.strip + i % strip_rows * g.row, *lower = a + half * g.row;
   const float* b = g.panels + j / packed_columns * g.panel;
-  const int64_t bahead = 8 * g.b_step;
-  const int64_t ahead = g.step == 1 ? 0 : 16 * g.step;
-  for (int64_t p = 0; p < g.k; ++p, a += g.step, lower += g.step, b += g.b_step) {
+  for (int64_t p = 0; p < g.k; ++p, a += g.step, lower += g.step, b += g.panel_row) {
     Register<float> columns[panels * registers];
 #pragma GCC unroll 4
     for (int v = 0; v < panels * registers; ++v)
       columns[v] = load_register(b + v / registers * g.panel + v % registers * lanes);
-    __builtin_prefetch(a + ahead);
-    if (PF) __builtin_prefetch(b + bahead);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
       const Register<float> element =

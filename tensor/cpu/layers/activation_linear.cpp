@@ -37,7 +37,7 @@ class ForwardWeight {
       : data_(static_cast<const T*>(weight.raw_data())), bias_(bias), in_(e.in), out_(e.out) {
     if constexpr (std::is_same_v<T, float>) {
       if (e.rows < 48) return;
-      product_ = f32_product({e.rows, false, true});
+      product_ = f32_product({e.rows, false});
       if (product_ == F32Product::packed) {
         packed_.emplace(in_, out_);
         packed_->pack_in_parallel(data_, in_, true, in_, out_);
@@ -132,18 +132,14 @@ void forward(Activation f, const Tensor& x, const Tensor& weight, const Tensor& 
   const int64_t most = std::max<int64_t>(16, activation_block_elements / step);
   if (w.is_packed()) {
     // An element's bits do not depend on the block, so threads share smaller ones.
-    const int64_t threads = num_threads(), unit = 16,
-                  height = std::clamp((e.rows / (6 * threads) + unit - 1) / unit * unit, unit, most),
-                  all = (e.rows + height - 1) / height;
-    const auto first_of = [&](int64_t thread) { return all * thread / threads; };
-    SharedWork(threads).for_each([&](int64_t owner) { return first_of(owner + 1) - first_of(owner); },
-                                 [&] {
-                                   return [&, scratch = std::make_unique<Scratch<T>>(height * step)](
-                                              int64_t owner, int64_t i) {
-                                     const int64_t r0 = (first_of(owner) + i) * height;
-                                     rows_from(r0, std::min(height, e.rows - r0), scratch->get());
-                                   };
-                                 });
+    constexpr int64_t unit = 16, items = 6;  // rows of a block; blocks of a thread
+    const int64_t threads = num_threads(),
+                  height = std::clamp((e.rows / (items * threads) + unit - 1) / unit * unit, unit, most);
+    SharedWork(threads).for_each_item((e.rows + height - 1) / height, [&] {
+      return [&, scratch = std::make_unique<Scratch<T>>(height * step)](int64_t i) {
+        rows_from(i * height, std::min(height, e.rows - i * height), scratch->get());
+      };
+    });
     return;
   }
   const Cut cut{.rows = blocks_of_at_most(most, e.rows)};

@@ -18,51 +18,7 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-/// The columns of the weight that a range of the backward multiplies with, packed where our kernels do that.
-template <class T>
-class RangeWeight {
- public:
-  RangeWeight(const T* weight, const ActivationLinearExtents& e, int64_t most_columns)
-      : weight_(weight), e_(e) {
-    if constexpr (std::is_same_v<T, float>) product_ = f32_product({e.rows, false});
-    if (product_ == F32Product::packed) packed_.emplace(e.out, most_columns);
-  }
-
-  void take(int64_t first, int64_t columns) {
-    first_ = first;
-    columns_ = columns;
-    if constexpr (std::is_same_v<T, float>)
-      if (packed_) packed_->pack(weight_ + first, e_.in, false, e_.out, columns);
-  }
-
-  /// dy W: the gradient (rows, columns) at f(x), of dy (rows, out).
-  void multiply(int64_t rows, const T* dy, T* out) const {
-    if constexpr (std::is_same_v<T, float>)
-      if (packed_)
-        return packed_->multiply({.c = out, .leading = columns_, .rows = rows}, dy, e_.out, 0, e_.out);
-    multiply_by(product_, Gemm<T>{.m = rows,
-                                  .n = columns_,
-                                  .k = e_.out,
-                                  .a = dy,
-                                  .lda = e_.out,
-                                  .a_transposed = false,
-                                  .b = weight_ + first_,
-                                  .ldb = e_.in,
-                                  .b_transposed = false,
-                                  .c = out,
-                                  .ldc = columns_,
-                                  .accumulate = false});
-  }
-
- private:
-  const T* weight_;
-  ActivationLinearExtents e_;
-  std::optional<F32Product> product_;
-  std::optional<PackedOperand> packed_;
-  int64_t first_ = 0, columns_ = 0;
-};
-
-/// The backward of one call.
+/// The backward of one call by other kernels: f64, oneDNN, Eigen.
 template <class T>
 class Backward {
  public:
@@ -75,7 +31,9 @@ class Backward {
         weight_(weight.data<T>()),
         dx_(out.x.defined() ? out.x.data<T>() : nullptr),
         dweight_(out.weight.defined() ? out.weight.data<T>() : nullptr),
-        accumulate_(out.add_to_weight) {}
+        accumulate_(out.add_to_weight) {
+    if constexpr (std::is_same_v<T, float>) product_ = f32_product({e_.rows, false});
+  }
 
   void run() const {
     constexpr int64_t width = 16, max_columns = 256;  // of a vector, of a range
@@ -87,25 +45,22 @@ class Backward {
       const int64_t block =
           std::min(e_.rows, std::max<int64_t>(16, activation_block_elements * 2 / 3 / largest));
       const Scratch<T> scratch(2 * block * largest);
-      RangeWeight<T> weight(weight_, e_, largest);
       for (int64_t i = begin; i < end; ++i) {
         // Threads get whole vectors; the last one may be partial.
         const ProductBlock range = cut.block(e_.rows, vectors * width, i);
         const int64_t columns = std::min(range.columns, e_.in - range.column);
-        if (dx_) weight.take(range.column, columns);
-        column_range(range.column, columns, block, weight, scratch.get());
+        column_range(range.column, columns, block, scratch.get());
       }
     });
   }
 
  private:
   /// Computes columns first..first+columns of x, `block` rows at a time. `scratch` holds two blocks.
-  void column_range(int64_t first, int64_t columns, int64_t block, const RangeWeight<T>& weight,
-                    T* scratch) const {
+  void column_range(int64_t first, int64_t columns, int64_t block, T* scratch) const {
     T *const dactivated = scratch, *const activated = scratch + block * columns;
     for (int64_t r0 = 0; r0 < e_.rows; r0 += block) {
       const int64_t rows = std::min(block, e_.rows - r0);
-      if (dx_) weight.multiply(rows, dy_ + r0 * e_.out, dactivated);
+      if (dx_) multiply_by(product_, input_gradient(r0, rows, first, columns, dactivated));
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t at = (r0 + r) * e_.in + first, in_block = r * columns;
         if (!dweight_)
@@ -117,6 +72,22 @@ class Backward {
       }
       if (dweight_) multiply_by({}, weight_gradient(r0, rows, first, columns, activated));
     }
+  }
+
+  /// dy W, the gradient at f(x).
+  Gemm<T> input_gradient(int64_t r0, int64_t rows, int64_t first, int64_t columns, T* dactivated) const {
+    return {.m = rows,
+            .n = columns,
+            .k = e_.out,
+            .a = dy_ + r0 * e_.out,
+            .lda = e_.out,
+            .a_transposed = false,
+            .b = weight_ + first,
+            .ldb = e_.in,
+            .b_transposed = false,
+            .c = dactivated,
+            .ldc = columns,
+            .accumulate = false};
   }
 
   /// dy^T f(x), added to the product of the rows before.
@@ -141,10 +112,12 @@ class Backward {
   const T *dy_, *x_, *weight_;
   T *dx_, *dweight_;
   bool accumulate_;
+  std::optional<F32Product> product_;
 };
 
-/// The backward of one call by our kernels. dy is packed by all threads, once for all ranges, and threads
-/// share the ranges as they get to them; dW has the bits of the product dy^T f(x).
+/// The backward of one call by our kernels. A dy of long rows is packed by all threads, once for all ranges,
+/// and threads share the ranges as they get to them. x comes to the cache while the product before its
+/// activation is computed. dW has the bits of the product dy^T f(x).
 class PackedBackward {
  public:
   PackedBackward(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
@@ -158,57 +131,46 @@ class PackedBackward {
         dweight_(out.weight.defined() ? out.weight.data<float>() : nullptr),
         accumulate_(out.add_to_weight),
         width_(width_of(e_.in)),
-        group_(PackedStrips::group_of(e_.rows, e_.out)),
-        packed_dy_(dweight_ ? e_.out : 0, group_) {}
+        group_(packs_dy() ? PackedStrips::group_of(e_.rows, e_.out) : e_.rows),
+        packed_dy_(packs_dy() ? e_.out : 0, group_) {}
 
-  static bool is_chosen(const Tensor& x, const Tensor& weight) {
-    return x.dtype() == f32 && weight.size(0) >= 512 && f32_product({x.size(0), false}) == F32Product::packed &&
-           f32_product({weight.size(0), true}) == F32Product::packed;
+  static bool is_chosen(const Tensor& x) {
+    return x.dtype() == f32 && f32_product({x.size(0), false}) == F32Product::packed;
   }
 
   void run() const { run({}); }
   /// The same, and returns the sum of the squares of dW.
   double run_with_squares() const {
-    const int64_t columns = packed_panels(e_.in),
-                  count = (e_.out + F32Squares::rows - 1) / F32Squares::rows * columns;
-    const Scratch<double> squares(count);
-    std::fill_n(squares.get(), count, 0.0);
-    run({squares.get(), columns});
-    double sum = 0;
-    for (int64_t i = 0; i < count; ++i) sum += squares.get()[i];
-    return sum;
+    return packed_squares(e_.out, e_.in, [&](const F32Squares& squares) { run(squares); });
   }
 
  private:
-  /// Rows of f(x) that are computed at a time, and the most columns of a range: the range's f(x) of 512 rows
-  /// and its columns of the weight stay in the second-level cache.
-  static constexpr int64_t block_rows = 96, most_columns = 3 * packed_tile_columns;
+  /// Rows of f(x) that are computed at a time, and the most columns of a range: its f(x) of 512 rows and its
+  /// columns of the weight stay in the second-level cache.
+  static constexpr int64_t block_rows = 96, most_columns = 256;
+  /// Rows of dy up to this length are read in place, column by column: a page holds four of them.
+  static constexpr int64_t most_out_in_place = 256;
 
-  /// Four ranges for each thread, if they are not narrower than a panel.
+  /// Four ranges for each thread, none narrower than a panel.
   static int64_t width_of(int64_t in) {
     const int64_t share = in / (4 * num_threads());
-    if (share >= 2 * packed_tile_columns)
-      return std::min(share / packed_columns * packed_columns, int64_t{256});
-    return rounded_up(std::max<int64_t>(share, 1), packed_columns);
+    return std::clamp(share / packed_columns * packed_columns, packed_columns, most_columns);
   }
 
   void run(const F32Squares& squares) const {
-    const int64_t threads = num_threads(), ranges = (e_.in + width_ - 1) / width_;
-    const auto first_of = [&](int64_t thread) { return ranges * thread / threads; };
+    const int64_t ranges = (e_.in + width_ - 1) / width_;
     for (int64_t first = 0; first < e_.rows; first += group_) {
       const int64_t length = std::min(group_, e_.rows - first);
-      if (dweight_ && !in_place()) pack_dy(first, length);
-      SharedWork(threads).for_each([&](int64_t owner) { return first_of(owner + 1) - first_of(owner); },
-                                   [&] {
-                                     return [&, memory = std::make_unique<Memory>(*this)](int64_t owner,
-                                                                                          int64_t i) {
-                                       range((first_of(owner) + i) * width_, first, length, squares, *memory);
-                                     };
-                                   });
+      if (packs_dy()) pack_dy(first, length);
+      SharedWork(num_threads()).for_each_item(ranges, [&] {
+        return [&, memory = std::make_unique<Memory>(*this)](int64_t i) {
+          range(i * width_, first, length, squares, *memory);
+        };
+      });
     }
   }
 
-  bool in_place() const { return e_.out <= 256; }
+  bool packs_dy() const { return dweight_ && e_.out > most_out_in_place; }
   void pack_dy(int64_t first, int64_t length) const {
     constexpr int64_t step = 8;  // rows that are packed side by side
     parallel_for((length + step - 1) / step, 1 + (1 << 10) / e_.out, [&](int64_t begin, int64_t end) {
@@ -222,13 +184,9 @@ class PackedBackward {
     explicit Memory(const PackedBackward& call)
         : weight(call.e_.out, call.width_),
           dactivated(block_rows * call.width_),
-          activated(block_rows * call.width_),
-          panel(packed_panel_stride(packed_range(call.e_.rows))),
-          panels(packed_panels(call.width_) * panel) {}
-    PackedOperand weight;  ///< columns of a range
-    Scratch<float> dactivated, activated;
-    int64_t panel;
-    Scratch<float> panels;  ///< f(x) over a range of rows
+          activated(packed_range(call.e_.rows) * call.width_ + packed_columns) {}
+    PackedOperand weight;                  ///< columns of a range
+    Scratch<float> dactivated, activated;  ///< of a block of rows; of a range of rows
   };
 
   /// Columns first_column .. of x, over rows first .. first + length.
@@ -240,23 +198,22 @@ class PackedBackward {
       const int64_t depth = std::min(step, length - p);
       for (int64_t r = 0; r < depth; r += block_rows) {
         const int64_t rows = std::min(block_rows, depth - r);
-        activate(first + p + r, rows, first_column, columns, memory);
-        if (dweight_) TESSERA_PER_ISA(pack_panels_f32)
-        (memory.activated.get(), columns, false, rows, columns, memory.panels.get() + r * packed_columns,
-         memory.panel);
+        activate(first + p + r, rows, first_column, columns, memory.activated.get() + r * columns, memory);
       }
       if (!dweight_) continue;
-      PackedProduct product{.m = e_.out,
-           .n = columns,
-           .k = depth,
-           .panels = memory.panels.get(),
-           .panel = memory.panel,
-           .c = dweight_ + first_column,
-           .ldc = e_.in,
-           .accumulate = accumulate_ || first + p > 0,
-           .bias = nullptr,
-           .squares = first + p + step >= e_.rows ? squares.at(0, first_column) : F32Squares()};
-      if (!in_place()) {
+      PackedProduct product{
+          .m = e_.out,
+          .n = columns,
+          .k = depth,
+          .panels = memory.activated.get(),
+          .panel = packed_columns,
+          .panel_row = columns,
+          .c = dweight_ + first_column,
+          .ldc = e_.in,
+          .accumulate = accumulate_ || first + p > 0,
+          .bias = nullptr,
+          .squares = first + p + step >= e_.rows ? squares.at(0, first_column) : F32Squares()};
+      if (packs_dy()) {
         packed_dy_.multiply(0, p, product);
         continue;
       }
@@ -269,15 +226,19 @@ class PackedBackward {
   }
 
   /// dx of rows r0 .. r0 + rows, and f(x), those of them that are wanted.
-  void activate(int64_t r0, int64_t rows, int64_t first_column, int64_t columns, Memory& memory) const {
+  void activate(int64_t r0, int64_t rows, int64_t first_column, int64_t columns, float* activated_rows,
+                Memory& memory) const {
     if (dx_)
-      memory.weight.multiply({.c = memory.dactivated.get(), .leading = columns, .rows = rows},
+      memory.weight.multiply({.c = memory.dactivated.get(),
+                              .leading = columns,
+                              .rows = rows,
+                              .beside = x_ + r0 * e_.in + first_column,
+                              .beside_leading = e_.in},
                              dy_ + r0 * e_.out, e_.out, 0, e_.out);
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t at = (r0 + r) * e_.in + first_column;
-      float *const dactivated = memory.dactivated.get() + r * columns, *const activated =
-                                                                           memory.activated.get() +
-                                                                           r * columns;
+      float* const dactivated = memory.dactivated.get() + r * columns;
+      float* const activated = activated_rows + r * columns;
       if (!dweight_)
         blocks_.backward(x_ + at, dactivated, dx_ + at, columns);
       else if (!dx_)
@@ -300,7 +261,7 @@ class PackedBackward {
 
 void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
                                 const ops::ActivationLinearGradients& out) {
-  if (PackedBackward::is_chosen(x, weight)) {
+  if (PackedBackward::is_chosen(x)) {
     const PackedBackward backward(f, dy, x, weight, out);
     if (!product_squares.wanted || !out.weight.defined()) return backward.run();
     product_squares.sum = backward.run_with_squares();

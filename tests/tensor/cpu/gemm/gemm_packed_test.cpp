@@ -2,11 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "tensor/cpu/isa.h"
+#include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/threads/parallel.h"
 #include "tests/tensor/test_values.h"
@@ -111,16 +114,26 @@ TEST_CASE("packed product: an operand packed once gives the bits of the product 
       gemm_packed_f32(product(s, a, b, expected, false), bias.data<float>());
       PackedOperand packed(s.k, s.n);
       packed.pack_in_parallel(b.values.data<float>(), b.leading, transposed, s.k, s.n);
-      packed.multiply(s.m, a.values.data<float>(), a.leading, 0, s.k, c.data(), s.n + gap, false,
-                      bias.data<float>());
+      const auto target = [&](bool accumulate, const float* added) {
+        return PackedTarget{
+            .c = c.data(), .leading = s.n + gap, .rows = s.m, .accumulate = accumulate, .bias = added};
+      };
+      const float* const from = a.values.data<float>();
+      packed.multiply(target(false, bias.data<float>()), from, a.leading, 0, s.k);
       CHECK(c == expected);
+      if (!transposed && s.n % packed_columns == 0) {
+        std::fill(c.begin(), c.end(), guard);
+        PackedOperand in_place(s.k, s.n);
+        in_place.take(b.values.data<float>(), b.leading, s.n);
+        in_place.multiply(target(false, bias.data<float>()), from, a.leading, 0, s.k);
+        CHECK(c == expected);
+      }
       // In two ranges of k, the second added.
       const int64_t first = s.k / 2;
       if (first == 0) continue;
       packed.pack(b.values.data<float>(), b.leading, transposed, s.k, s.n);
-      packed.multiply(s.m, a.values.data<float>(), a.leading, 0, first, c.data(), s.n + gap, false, nullptr);
-      packed.multiply(s.m, a.values.data<float>() + first, a.leading, first, s.k - first, c.data(), s.n + gap,
-                      true, bias.data<float>());
+      packed.multiply(target(false, nullptr), from, a.leading, 0, first);
+      packed.multiply(target(true, bias.data<float>()), from + first, a.leading, first, s.k - first);
       CHECK(is_product(s, a, b, c, {}, bias.data<float>()));
     }
 }
@@ -150,10 +163,94 @@ TEST_CASE("packed product: what c held does not matter, and non-finite operands 
     }
 }
 
+namespace {
+
+struct PackedScope {
+  MatmulBackend backend = matmul_backend();
+  int threads = num_threads();
+  PackedScope() { set_matmul_backend(MatmulBackend::packed); }
+  ~PackedScope() {
+    set_num_threads(threads);
+    set_matmul_backend(backend);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("packed product: threads that share a product give the bits of one, in every layout") {
+  // Rows that are read in place and packed (512 elements), several ranges of k, columns that are packed at a
+  // time (1 MiB), groups of ranges that all threads pack (16 MiB), edges of panels and bands.
+  const Sizes sizes[] = {{768, 384, 128}, {300, 512, 192},  {130, 211, 700}, {97, 700, 3000},
+                         {40, 33, 17},    {1000, 50, 5000}, {20, 2000, 70},  {1, 100, 900}};
+  const PackedScope scope;
+  for (const Sizes& s : sizes)
+    for (const bool a_transposed : {false, true})
+      for (const bool b_transposed : {false, true}) {
+        INFO(s.m, " x ", s.n, " x ", s.k, ", ", a_transposed, ", ", b_transposed);
+        const Tensor a = a_transposed ? random_tensor({s.k, s.m}, f32, 11).transpose(0, 1)
+                                      : random_tensor({s.m, s.k}, f32, 11);
+        const Tensor b = b_transposed ? random_tensor({s.n, s.k}, f32, 12).transpose(0, 1)
+                                      : random_tensor({s.k, s.n}, f32, 12);
+        const Tensor alone = Tensor::zeros({s.m, s.n}, f32);
+        gemm_packed_f32({.m = s.m,
+                         .n = s.n,
+                         .k = s.k,
+                         .a = a.data<float>(),
+                         .lda = a_transposed ? s.m : s.k,
+                         .a_transposed = a_transposed,
+                         .b = b.data<float>(),
+                         .ldb = b_transposed ? s.k : s.n,
+                         .b_transposed = b_transposed,
+                         .c = alone.data<float>(),
+                         .ldc = s.n,
+                         .accumulate = false},
+                        nullptr);
+        const Tensor twice = ops::add(alone, alone);
+        for (const int threads : {1, 2, 3, 11}) {
+          set_num_threads(threads);
+          const Tensor out = Tensor::empty({s.m, s.n}, f32);
+          ops::matmul_out(out, a, b);
+          CHECK(same_bits(out, alone));
+          ops::matmul_accumulate(out, a, b);
+          // Ranges are added to what c holds one by one.
+          CHECK(largest_difference(out, to_f64(twice)) <= 1e-4 * static_cast<double>(s.k));
+        }
+      }
+}
+
+TEST_CASE(
+    "packed product: a gradient's squares are summed where it is stored, the same on any number of threads") {
+  const PackedScope scope;
+  for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512})
+    for (const Sizes& s : {Sizes{70, 33, 47}, {48, 64, 30}, {333, 130, 1100}, {5, 9, 16}, {97, 48, 600}}) {
+      const IsaScope set(isa);
+      INFO(name(isa), ": ", s.m, " x ", s.n, " x ", s.k);
+      const Tensor x = random_tensor({s.k, s.n}, f32, 13), dy = random_tensor({s.k, s.m}, f32, 14);
+      const Tensor plain = Tensor::empty({s.m, s.n}, f32);
+      ops::matmul_out(plain, dy.transpose(0, 1), x);
+      CHECK_FALSE(plain.noted_squares().has_value());
+      std::optional<double> first;
+      for (const int threads : {1, 2, 5}) {
+        set_num_threads(threads);
+        const ops::ProductSquaresScope squares;
+        const Tensor dw = Tensor::empty({s.m, s.n}, f32);
+        ops::matmul_out(dw, dy.transpose(0, 1), x);
+        CHECK(same_bits(dw, plain));
+        REQUIRE(dw.noted_squares().has_value());
+        if (!first) first = dw.noted_squares();
+        CHECK(*dw.noted_squares() == *first);
+        double sum = 0;
+        for (int64_t i = 0; i < dw.numel(); ++i)
+          sum += static_cast<double>(dw.data<float>()[i]) * static_cast<double>(dw.data<float>()[i]);
+        CHECK(*first == doctest::Approx(sum).epsilon(1e-12));
+        ops::matmul_accumulate(dw, dy.transpose(0, 1), x);
+        CHECK(*dw.noted_squares() == doctest::Approx(4 * sum).epsilon(1e-5));
+      }
+    }
+}
+
 TEST_CASE("packed product: an element's bits depend neither on the threads nor on its position") {
-  const MatmulBackend backend = matmul_backend();
-  const int before = num_threads();
-  set_matmul_backend(MatmulBackend::packed);
+  const PackedScope scope;
   for (const bool transposed : {false, true}) {
     const Tensor a =
         transposed ? random_tensor({700, 130}, f32, 9).transpose(0, 1) : random_tensor({130, 700}, f32, 9);
@@ -169,6 +266,4 @@ TEST_CASE("packed product: an element's bits depend neither on the threads nor o
         CHECK(same_bits(ops::matmul(a.narrow(0, i, 1), b.narrow(1, j, 11)),
                         full.narrow(0, i, 1).narrow(1, j, 11).contiguous()));
   }
-  set_num_threads(before);
-  set_matmul_backend(backend);
 }

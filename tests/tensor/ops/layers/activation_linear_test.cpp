@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
+
 #include "tensor/cpu/loops/value_and_gradient.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/elementwise/binary.h"
@@ -103,6 +105,43 @@ TEST_CASE("activation_linear: dx and dW are those of the separate operations, wr
         ops::activation_linear_backward(Activation::gelu, dy, x, w, out);
         CHECK(largest_difference(out.weight, ops::add(dw, to_f64(before))) <= tolerance(dtype, s.rows));
       }
+}
+
+TEST_CASE("activation_linear: by our kernels, the bits of dW are the product's, on any number of threads") {
+  // Rows of dy read in place (up to 256) and packed, ranges of rows (512), groups of them (16 MiB), partial
+  // panels.
+  const MatmulBackend backend = matmul_backend();
+  set_matmul_backend(MatmulBackend::packed);
+  for (const Size& s : {Size{700, 130, 50}, {1100, 75, 300}, {600, 1000, 256}, {9000, 33, 500}}) {
+    CAPTURE(text(s.rows, " x ", s.in, " to ", s.out));
+    const Tensor x = random_tensor({s.rows, s.in}, f32, 1), w = random_tensor({s.out, s.in}, f32, 2),
+                 dy = random_tensor({s.rows, s.out}, f32, 3);
+    const Tensor dw = ops::matmul(dy.transpose(0, 1), ops::gelu(x)),
+                 dx = ops::gelu_backward(x, ops::matmul(dy, w)),
+                 y = ops::matmul(ops::gelu(x), w.transpose(0, 1));
+    std::optional<double> squares;
+    for (const int threads : {1, 2, 3, 9}) {
+      const ThreadsScope scope(threads);
+      const ops::ProductSquaresScope wanted;
+      const ops::ActivationLinearGradients out{.x = x.clone(), .weight = Tensor::empty_like(w)};
+      ops::activation_linear_backward(Activation::gelu, dy, out.x, w, out);
+      CHECK(same_bits(out.x, dx));
+      CHECK(same_bits(out.weight, dw));
+      REQUIRE(out.weight.noted_squares().has_value());
+      if (!squares) squares = out.weight.noted_squares();
+      CHECK(*out.weight.noted_squares() == *squares);
+      double sum = 0;
+      for (int64_t i = 0; i < dw.numel(); ++i)
+        sum += static_cast<double>(dw.data<float>()[i]) * static_cast<double>(dw.data<float>()[i]);
+      CHECK(*squares == doctest::Approx(sum).epsilon(1e-12));
+      CHECK(largest_difference(ops::activation_linear(Activation::gelu, x, w), to_f64(y)) <=
+            tolerance(f32, s.in));
+      const ops::ActivationLinearGradients alone{.x = Tensor::empty_like(x), .weight = {}};
+      ops::activation_linear_backward(Activation::gelu, dy, x, w, alone);
+      CHECK(same_bits(alone.x, dx));
+    }
+  }
+  set_matmul_backend(backend);
 }
 
 TEST_CASE("activation_linear: bf16 adds into an f32 gradient") {
