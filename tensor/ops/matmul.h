@@ -52,9 +52,10 @@ void matmul_out(const Tensor& out, const Tensor& a, const Tensor& b);
 /// Adds the product to `out`, as a weight's gradient is accumulated.
 void matmul_accumulate(const Tensor& out, const Tensor& a, const Tensor& b);
 
-/// While one lives, in any thread, `matmul_out` and `matmul_accumulate` of bf16 operands note the sum of
-/// squares of an f32 `out` (`Tensor::noted_squares`) where the product has it without another pass: on AMX's
-/// tiles. So a norm of weight gradients does not read them again.
+/// While one lives, in any thread, `matmul_out`, `matmul_accumulate` and `activation_linear_backward` note
+/// the sum of squares of an f32 product (`Tensor::noted_squares`) where they have it without another pass: of
+/// bf16 operands on AMX's tiles, of f32 ones a weight's gradient by our kernels. So a norm of weight
+/// gradients does not read them again.
 class ProductSquaresScope {
  public:
   ProductSquaresScope();

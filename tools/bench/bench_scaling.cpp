@@ -16,6 +16,7 @@
 #include "tensor/cpu/attention/attention_head_backward.h"
 #include "tensor/cpu/attention/attention_shares.h"
 #include "tensor/cpu/gemm/gemm_bf16.h"
+#include "tensor/cpu/gemm/gemm_packed.h"
 #include "tensor/cpu/gemm/product_blocks.h"
 
 namespace {
@@ -23,19 +24,21 @@ namespace {
 using namespace tessera;
 using namespace tessera::kernels::cpu;
 
-/// What a thread computes in a microsecond, in multiply-adds: of products, and of attention.
+/// What a thread computes in a microsecond, in multiply-adds: of products, and of attention; and how products
+/// are shared: those of a first operand in place by a cut, weights' gradients by a grid.
 struct Rates {
   const char* name;
   double products, attention;
-  bool tiles;
+  int64_t grain;
+  CutCosts costs;
+  SharedGrid (*grid)(int64_t m, int64_t n, int64_t k, int64_t threads);
 };
 // 60 GFLOP/s; 1,000 and 250.
-constexpr Rates f32_rates{"f32", 30000, 30000, false}, tile_rates{"bf16 on tiles", 500000, 125000, true};
+constexpr Rates f32_rates{"f32", 30000, 30000, 1 << 17, {8, 16, 16, 16}, &packed_grid},
+    tile_rates{"bf16 on tiles", 500000, 125000, 1 << 20, {32, 32, 64, 128}, &tile_grid};
 // The microseconds of one step of the tree in which threads are started and awaited, measured by
 // bench_parallel.
 constexpr double step_of_tree = 1;
-constexpr int64_t grain = 1 << 17;
-constexpr CutCosts costs{.row_step = 8, .column_step = 16, .a_work = 16, .b_work = 16};
 
 double start_of(int64_t threads) {
   return threads == 1 ? 0
@@ -43,24 +46,24 @@ double start_of(int64_t threads) {
                             std::ceil(std::log(3.0 * static_cast<double>(threads) + 1) / std::log(4.0) - 1);
 }
 
-/// Microseconds of a product on tiles: packing in equal parts, at 16 multiply-adds an element, then blocks.
-double tile_product_time(const ProductExtents& e, int64_t threads, const Rates& rates) {
-  const SharedGrid grid = tile_grid(e.m, e.n, e.k, threads);
+/// Microseconds of a weight's gradient: both operands are packed in equal parts, then blocks are multiplied.
+double gradient_time(const ProductExtents& e, int64_t threads, const Rates& rates) {
+  const SharedGrid grid = rates.grid(e.m, e.n, e.k, threads);
   const int64_t most = (grid.blocks() + grid.threads - 1) / grid.threads;
   const double whole = static_cast<double>(e.m * e.n * e.k),
-               packing = static_cast<double>(16 * e.k * e.n) / static_cast<double>(grid.threads);
+               packing = static_cast<double>(e.k * (rates.costs.a_work * e.m + rates.costs.b_work * e.n)) /
+                         static_cast<double>(grid.threads);
   return (whole / static_cast<double>(grid.blocks()) * static_cast<double>(most) + packing) / rates.products +
          2 * start_of(grid.threads);
 }
 
-/// Microseconds of a product on `threads`.
+/// Microseconds of a product of a first operand in place.
 double product_time(const ProductExtents& e, int64_t threads, const Rates& rates) {
-  if (rates.tiles) return tile_product_time(e, threads, rates);
-  const ProductPlan plan =
-      plan_products(e, grain, threads, [&](int64_t parts) { return fastest_cut(e.m, e.n, parts, costs); });
+  const ProductPlan plan = plan_products(
+      e, rates.grain, threads, [&](int64_t parts) { return fastest_cut(e.m, e.n, parts, rates.costs); });
   int64_t slowest = 0;
   for (int64_t t = 0; t < plan.threads; ++t)
-    slowest = std::max(slowest, thread_time(plan.cut, e.m, e.n, t, costs));
+    slowest = std::max(slowest, thread_time(plan.cut, e.m, e.n, t, rates.costs));
   return static_cast<double>(slowest * e.k) / rates.products + start_of(plan.threads);
 }
 
@@ -106,7 +109,7 @@ double step_time(const models::Preset& preset, int64_t threads, const Rates& rat
   const auto three = [&](int64_t in, int64_t out) {
     return product_time({1, rows, out, in}, threads, rates) +
            product_time({1, rows, in, out}, threads, rates) +
-           product_time({1, out, in, rows}, threads, rates);
+           gradient_time({1, out, in, rows}, threads, rates);
   };
   const double layer = three(c, 3 * c) + three(c, c) + three(c, 4 * c) + three(4 * c, c) +
                        attention_time(preset.batch_size, o.heads, o.block_size, c / o.heads, threads, rates);

@@ -1,15 +1,16 @@
 // f32 products by all threads, with our kernels. The bits of c do not depend on how it is shared, so threads
-// take blocks as they get to them (shared_work.h).
+// take items as they get to them (shared_work.h).
 //
 // A first operand in place (y = x W^T, dx = dy W): each thread has a part of c (thread_cut.h), in columns
 // that it packs as it gets to them and bands of rows; a thread that takes bands of another's part packs their
 // columns again. A first operand that is stored transposed (dW = dy^T x) is packed too, and each of its rows
 // is needed by all columns: all threads pack both operands, then share the blocks of a grid.
 #include <algorithm>
-#include <vector>
+#include <memory>
 
 #include "tensor/cpu/gemm/gemm_packed.h"
 #include "tensor/cpu/gemm/packed_ranges.h"
+#include "tensor/cpu/gemm/part_items.h"
 #include "tensor/cpu/gemm/product_blocks.h"
 #include "tensor/cpu/gemm/product_squares.h"
 #include "tensor/cpu/loops/streamed_result.h"
@@ -43,47 +44,31 @@ bool streams(const Gemm<float>& g, int64_t threads) {
          4 * g.m * g.n >= streamed_bytes * threads;
 }
 
-/// A block of c as items: its columns in blocks that are packed at a time, each with its bands of rows.
-struct PieceItems {
-  ProductBlock piece;
-  int64_t width, height;  ///< of an item
-  int64_t across, down;   ///< items
-
-  PieceItems(const ProductBlock& block, int64_t k) : piece(block) {
-    const int64_t depth = packed_range(k);
-    const int64_t most =
-        std::max(most_packed_elements / k / packed_tile_columns, int64_t{4}) * packed_tile_columns;
-    width = std::min(packed_block_columns(depth, piece.columns),
-                     equal_blocks(piece.columns, most, packed_tile_columns));
-    across = (piece.columns + width - 1) / width;
-    const int64_t bands = (part_items + across - 1) / across;
-    height =
-        equal_blocks(piece.rows, std::clamp(piece.rows / bands, least_band, most_band), packed_tile_rows);
-    down = (piece.rows + height - 1) / height;
-  }
-
-  int64_t count() const { return across * down; }
-  ProductBlock item(int64_t i) const {
-    const int64_t row = i % down * height, column = i / down * width;
-    return {piece.row + row, std::min(height, piece.rows - row), piece.column + column,
-            std::min(width, piece.columns - column)};
-  }
-};
+/// About `part_items` items of a block.
+PartItems::Size item_size(const ProductBlock& block, int64_t k) {
+  const int64_t most =
+      std::max(most_packed_elements / k / packed_tile_columns, int64_t{4}) * packed_tile_columns;
+  const int64_t columns = std::min(packed_block_columns(packed_range(k), block.columns),
+                                   equal_blocks(block.columns, most, packed_tile_columns));
+  const int64_t across = (block.columns + columns - 1) / columns, bands = (part_items + across - 1) / across;
+  return {columns,
+          equal_blocks(block.rows, std::clamp(block.rows / bands, least_band, most_band), packed_tile_rows)};
+}
 
 /// c = a b of an a in place.
 class ProductInPlace {
  public:
   ProductInPlace(const Gemm<float>& gemm, const float* bias, int64_t threads)
-      : gemm_(gemm), bias_(bias), streams_(streams(gemm, threads)), parts_(static_cast<size_t>(threads)) {
-    const ThreadCut cut = threads == 1 ? ThreadCut{} : choose_cut(gemm, threads);
-    for (int64_t t = 0; t < threads; ++t)
-      for (const ProductBlock& block : cut.pieces(gemm.m, gemm.n, t))
-        if (!block.empty()) parts_[static_cast<size_t>(t)].emplace_back(block, gemm.k);
-  }
+      : gemm_(gemm),
+        bias_(bias),
+        streams_(streams(gemm, threads)),
+        items_(gemm.m, gemm.n, threads == 1 ? ThreadCut{} : choose_cut(gemm, threads), threads,
+               [&](const ProductBlock& block) { return item_size(block, gemm.k); }) {}
 
   void run() const {
-    SharedWork(static_cast<int64_t>(parts_.size()))
-        .for_each([&](int64_t part) { return count(part); }, [&] { return Worker(*this); });
+    items_.for_each([&] {
+      return [worker = std::make_unique<Worker>(*this)](const ProductBlock& item) { worker->multiply(item); };
+    });
   }
 
  private:
@@ -91,16 +76,15 @@ class ProductInPlace {
   class Worker {
    public:
     explicit Worker(const ProductInPlace& product)
-        : product_(product), packed_(product.gemm_.k, product.widest()) {}
+        : product_(product), packed_(product.gemm_.k, product.items_.widest()) {}
     ~Worker() {
       if (product_.streams_) TESSERA_PER_ISA(finish_streaming)();
     }
     Worker(const Worker&) = delete;
     Worker& operator=(const Worker&) = delete;
 
-    void operator()(int64_t part, int64_t i) {
+    void multiply(const ProductBlock& item) {
       const Gemm<float>& g = product_.gemm_;
-      const ProductBlock item = product_.item(part, i);
       if (item.column != column_ || item.columns != columns_) {
         if (product_.takes_b(item))
           packed_.take(g.b_at(0, item.column), g.ldb, item.columns);
@@ -130,28 +114,10 @@ class ProductInPlace {
            gemm_.k * gemm_.ldb <= packed_block_elements && item.columns % packed_columns == 0;
   }
 
-  int64_t count(int64_t part) const {
-    int64_t items = 0;
-    for (const PieceItems& piece : parts_[static_cast<size_t>(part)]) items += piece.count();
-    return items;
-  }
-  ProductBlock item(int64_t part, int64_t i) const {
-    const std::vector<PieceItems>& pieces = parts_[static_cast<size_t>(part)];
-    size_t p = 0;
-    for (; i >= pieces[p].count(); ++p) i -= pieces[p].count();
-    return pieces[p].item(i);
-  }
-  int64_t widest() const {
-    int64_t width = 0;
-    for (const auto& pieces : parts_)
-      for (const PieceItems& piece : pieces) width = std::max(width, piece.width);
-    return width;
-  }
-
   const Gemm<float>& gemm_;
   const float* bias_;
   bool streams_;
-  std::vector<std::vector<PieceItems>> parts_;
+  PartItems items_;
 };
 
 /// c = a b of an a that is stored transposed.
