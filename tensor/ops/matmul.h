@@ -12,8 +12,8 @@ namespace tessera {
 void set_matmul_backend(MatmulBackend backend);
 /// The backend last set, `automatic` before.
 MatmulBackend matmul_backend();
-/// What multiplies large matrices in this process, in a line: "f32 ours avx512, weight gradients oneDNN
-/// avx512, bf16 ours avx512_bf16". It depends on the processor, the build and the backend; where two runs
+/// What multiplies large matrices in this process, in a line: "f32 ours avx512; weight gradients oneDNN
+/// avx512; bf16 ours avx512_bf16". It depends on the processor, the build and the backend; where two runs
 /// differ in it, so do the roundings of their products.
 std::string matmul_kernels();
 

@@ -4,7 +4,7 @@
 
 namespace tessera::ops {
 
-/// While it lives, the next product of this thread sums the squares of its f32 result `out`, if a
+/// While it lives, a product of this thread (one) sums the squares of its f32 result `out`, if a
 /// `ProductSquaresScope` lives and the kernel has them at no pass of its own.
 class WantedSquares {
  public:

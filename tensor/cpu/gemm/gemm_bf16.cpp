@@ -1,7 +1,8 @@
 // bf16 products with f32 sums. On vectors each thread computes a block of c: it packs b in blocks of columns
 // that fit its second-level cache, and multiplies all rows of a by each. a is read in place, unless it is
 // transposed (in a weight's gradient): then it is packed too, in ranges of k, and their sums are added up in
-// c. On tiles the threads pack the operands of a large product together and share the blocks of c.
+// c. On tiles threads share the blocks of c: of a weight's gradient they pack both operands together, else
+// each packs the columns of its part.
 #include "tensor/cpu/gemm/gemm_bf16.h"
 
 #include <algorithm>
@@ -54,6 +55,8 @@ constexpr int64_t most_packed = 16 << 20;
 // Of a first operand in place: what a thread packs at a time, items of its part, and rows of one. Packing an
 // element takes the time of some hundred multiply-adds on tiles, of which a part of c has few for each.
 constexpr int64_t most_private = 1 << 20, part_items = 8, least_band = 128, most_band = 512;
+// Longer columns are packed by all threads together: 2 MiB bound what a thread packs alone.
+constexpr int64_t most_private_k = 8192;
 constexpr CutCosts tile_costs{.row_step = unit, .column_step = unit, .a_work = 64, .b_work = 128};
 
 int64_t units(int64_t extent) {
@@ -139,10 +142,16 @@ Gemm<bfloat16, C> range_of(const Gemm<bfloat16, C>& gemm, int64_t p, int64_t dep
   return range;
 }
 
+/// Whether tiles multiply over all of k: they keep the sums of long ranges themselves.
+template <class C>
+bool multiplies_all_of_k(const Gemm<bfloat16, C>& gemm) {
+  return multiplies_pairs_on_tiles() && !gemm.a_transposed && gemm.k <= most_private_k;
+}
+
 /// The longest range. A bf16 c takes the sum over all of k at once, so that it is rounded once.
 template <class C>
 int64_t longest_range(const Gemm<bfloat16, C>& gemm) {
-  if (!std::is_same_v<C, float>) return gemm.k;
+  if (!std::is_same_v<C, float> || multiplies_all_of_k(gemm)) return gemm.k;
   const int64_t packed = multiplies_pairs_on_tiles() ? tile_k_range : max_packed_k_range;
   return std::min(gemm.k, gemm.a_transposed ? packed : max_k_range);
 }
@@ -177,9 +186,10 @@ ThreadCut choose_cut(const Gemm<bfloat16, C>& gemm, int64_t parts) {
   return fastest_cut(gemm.m, gemm.n, parts, {tile_rows, panel_width, gemm.a_transposed ? 32 : 8, 32});
 }
 
-/// A product on tiles by all threads. They pack the operands together, then multiply blocks of c: each those
-/// of its rows, and when these are done some of the others' (tiles are so fast that a thread which is held up
-/// for a moment would else be waited for). The bits of c do not depend on how it is shared.
+/// A weight's gradient on tiles by all threads, and a product over a very long k. They pack the operands
+/// together, then multiply blocks of c: each those of its rows, and when these are done some of the others'
+/// (tiles are so fast that a thread which is held up for a moment would else be waited for). The bits of c do
+/// not depend on how it is shared.
 template <class C>
 class SharedProduct {
  public:
@@ -349,8 +359,8 @@ void run(const Tensor& a, const Tensor& b, const float* bias, const Tensor& out,
   const int64_t threads = worthwhile_threads(first.m, first.n, first.k, num_threads());
   if (on_tiles && run_with_squares(batch, bias, threads)) return;
   if (batch.count == 1 && on_tiles && threads > 1) {
-    if (first.a_transposed) return SharedProduct<C>(first, bias, threads).run();
-    return ProductInPlace<C>(first, bias, threads).run();
+    return multiplies_all_of_k(first) ? ProductInPlace<C>(first, bias, threads).run()
+                                      : SharedProduct<C>(first, bias, threads).run();
   }
   for_each_block(batch, on_tiles ? tile_grain : grain, &choose_cut<C>,
                  [&](const Gemm<bfloat16, C>& block, int64_t column) {

@@ -22,8 +22,11 @@ namespace {
 constexpr int64_t grain = 1 << 17;
 // The time to read an operand's element from another core's cache or to pack it, in multiply-adds.
 constexpr int64_t operand_work = 16;
-// What a thread packs of b at a time: 1 MiB, but whole tiles.
-constexpr int64_t most_packed_elements = 256 * 1024;
+// What a thread packs of b at a time: 1 MiB, but at least four tiles of columns, and of longer ones a range
+// (as `gemm_packed_f32` does).
+constexpr int64_t most_packed_elements = 256 * 1024, most_packed_k = 4096;
+// Rows and columns whose ranges all threads pack together: 16 MiB.
+constexpr int64_t most_packed_extent = 8192;
 // The longest rows of a matrix that is read in place column by column: a page holds two of them.
 constexpr int64_t most_leading_in_place = 512;
 // Items of a thread's part, so that the last ones of all end close together, and the rows of one: enough to
@@ -194,6 +197,23 @@ class ProductOfStrips {
   Scratch<float> panels_;
 };
 
+/// A product of an a that is stored transposed, in bands whose operands fit the memory for packing.
+void multiply_strips(const Gemm<float>& g, const float* bias, int64_t threads) {
+  const int64_t width = equal_blocks(g.n, most_packed_extent / 2, grid_unit),
+                height = equal_blocks(g.m, most_packed_extent - std::min(width, g.n), grid_unit);
+  double squares = 0;
+  for (int64_t i = 0; i < g.m; i += height)
+    for (int64_t j = 0; j < g.n; j += width) {
+      const Gemm<float> band = g.tile(i, std::min(height, g.m - i), j, std::min(width, g.n - j));
+      const ProductOfStrips product(band, bias ? bias + j : nullptr, threads);
+      if (product_squares.wanted)
+        squares += product.run_with_squares();
+      else
+        product.run();
+    }
+  if (product_squares.wanted) product_squares.sum = squares;
+}
+
 int64_t worthwhile_threads(int64_t m, int64_t n, int64_t k, int64_t threads) {
   return std::clamp<int64_t>(m * n * k / grain, 1, threads);
 }
@@ -211,13 +231,8 @@ void matmul_packed_f32(const Tensor& a, const Tensor& b, const Tensor& bias, con
   const ProductBatch<float, float> batch = product_batch<float, float>(a, b, out, accumulate);
   const Gemm<float>& first = batch.first;
   const int64_t threads = worthwhile_threads(first.m, first.n, first.k, num_threads());
-  if (batch.count == 1 && first.a_transposed) {
-    const ProductOfStrips product(first, added, threads);
-    if (!product_squares.wanted) return product.run();
-    product_squares.sum = product.run_with_squares();
-    return;
-  }
-  if (batch.count == 1) return ProductInPlace(first, added, threads).run();
+  if (batch.count == 1 && first.a_transposed) return multiply_strips(first, added, threads);
+  if (batch.count == 1 && first.k <= most_packed_k) return ProductInPlace(first, added, threads).run();
   for_each_block(batch, grain, &choose_cut, [&](const Gemm<float>& block, int64_t column) {
     gemm_packed_f32(block, added ? added + column : nullptr);
   });

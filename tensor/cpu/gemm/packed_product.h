@@ -34,7 +34,9 @@ struct PackedProduct {
   int64_t strip = 0, row = 0, step = 0;
   const float* panels;
   int64_t panel;
-  int64_t panel_row = packed_columns;  ///< more where b is read in place: `panel` is then 16
+  /// Elements between rows of a panel: more than 16 where b is read in place, and `panel` is 16. A partial
+  /// last panel is then read to its end: up to 15 elements after b.
+  int64_t panel_row = packed_columns;
   float* c;
   int64_t ldc;
   bool accumulate;

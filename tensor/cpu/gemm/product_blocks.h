@@ -9,8 +9,8 @@
 #include "tensor/threads/parallel.h"
 
 /// How matrix products are divided among threads: c (m, n) = a (m, k) b (k, n). Every path (f32 and f64,
-/// pairs of bf16 on vectors, oneDNN) divides its work in the same three steps; they differ in the constants
-/// and in the choice of a cut.
+/// bf16, oneDNN) divides its work in the same three steps; they differ in the constants and in the choice of
+/// a cut.
 ///
 /// 1. How many threads. A second thread is worth its start from `grain` multiply-adds on (`threads_for`).
 /// 2. Whole products, or blocks. Products are cut into as few parts as give every thread equally many, or
@@ -22,11 +22,12 @@
 ///
 /// Where a function of x is computed between two products (tensor/cpu/layers/activation_linear.cpp), the
 /// cache limits a block too: a thread then gets several blocks, and every thread equally many
-/// (`blocks_of_at_most`).
+/// (`blocks_of_at_most`), or more where it is done first (shared_work.h), as with the parts of one product by
+/// our f32 kernels or on tiles (part_items.h).
 ///
-/// A cut depends on the extents and the number of threads alone; a product on tiles has none, but blocks that
-/// threads take as they get to them (shared_blocks.h). A library may sum a block of another size in another
-/// order, so a changed cut is a change of results.
+/// A cut depends on the extents and the number of threads alone; a weight's gradient on tiles and by our f32
+/// kernels has none, but blocks that threads take as they get to them (shared_blocks.h). A library may sum a
+/// block of another size in another order, so a changed cut is a change of results.
 namespace tessera::kernels::cpu {
 
 /// A grid of blocks of c, however many each thread gets: the number of blocks of rows and of columns, and the

@@ -44,7 +44,7 @@ std::string bf16_choice();
 
 /// All of these in a line, which checkpoints keep: "f32 ours avx512; weight gradients oneDNN
 /// avx512; bf16 ours avx512_bf16". Where two runs differ in it, so do the roundings
-/// of their products.
+/// of their products. Both products of `activation_linear_backward` are of the first class.
 std::string product_choices();
 
 }  // namespace tessera::kernels::cpu

@@ -60,7 +60,7 @@ class SharedWork {
       Empty& empty = empty_[static_cast<size_t>(index)];
       if (empty.value.load(std::memory_order_relaxed)) continue;
       for (int64_t i = 0; i < members; ++i) {
-        const int64_t owner = first + (thread + i) % members;
+        const int64_t owner = first + (thread % group + i) % members;
         take_from(owner, count(owner), worker);
       }
       empty.value.store(true, std::memory_order_relaxed);

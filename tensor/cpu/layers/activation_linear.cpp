@@ -129,10 +129,10 @@ void forward(Activation f, const Tensor& x, const Tensor& weight, const Tensor& 
       w.multiply(rows, scratch, k, depth, to + r0 * e.out);
     }
   };
-  const int64_t most = std::max<int64_t>(16, activation_block_elements / step);
+  const int64_t most = std::max<int64_t>(16, activation_block_elements / step / 8 * 8);
   if (w.is_packed()) {
     // An element's bits do not depend on the block, so threads share smaller ones.
-    constexpr int64_t unit = 16, items = 6;  // rows of a block; blocks of a thread
+    constexpr int64_t unit = 8, items = 6;  // rows of a block; blocks of a thread
     const int64_t threads = num_threads(),
                   height = std::clamp((e.rows / (items * threads) + unit - 1) / unit * unit, unit, most);
     SharedWork(threads).for_each_item((e.rows + height - 1) / height, [&] {

@@ -134,8 +134,9 @@ class PackedBackward {
         group_(packs_dy() ? PackedStrips::group_of(e_.rows, e_.out) : e_.rows),
         packed_dy_(packs_dy() ? e_.out : 0, group_) {}
 
-  static bool is_chosen(const Tensor& x) {
-    return x.dtype() == f32 && f32_product({x.size(0), false}) == F32Product::packed;
+  static bool is_chosen(const Tensor& x, const Tensor& weight) {
+    return x.dtype() == f32 && weight.size(0) <= most_out &&
+           f32_product({x.size(0), false}) == F32Product::packed;
   }
 
   void run() const { run({}); }
@@ -145,9 +146,11 @@ class PackedBackward {
   }
 
  private:
-  /// Rows of f(x) that are computed at a time, and the most columns of a range: its f(x) of 512 rows and its
-  /// columns of the weight stay in the second-level cache.
+  /// Rows of f(x) that are computed at a time, and the most columns of a range, whose f(x) of 512 rows takes
+  /// 512 KiB of the second-level cache.
   static constexpr int64_t block_rows = 96, most_columns = 256;
+  /// Rows of a weight, of which a thread packs `most_columns` columns: 8 MiB.
+  static constexpr int64_t most_out = 8192;
   /// Rows of dy up to this length are read in place, column by column: a page holds four of them.
   static constexpr int64_t most_out_in_place = 256;
 
@@ -261,7 +264,7 @@ class PackedBackward {
 
 void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
                                 const ops::ActivationLinearGradients& out) {
-  if (PackedBackward::is_chosen(x)) {
+  if (PackedBackward::is_chosen(x, weight)) {
     const PackedBackward backward(f, dy, x, weight, out);
     if (!product_squares.wanted || !out.weight.defined()) return backward.run();
     product_squares.sum = backward.run_with_squares();

@@ -30,7 +30,6 @@ void gradient_loop(const void* x_bytes, const void* dy_bytes, void* y_bytes, voi
   T *y = static_cast<T*>(y_bytes), *dx = static_cast<T*>(dx_bytes);
   int64_t i = 0;
 #if defined(__FMA__)
-  // f32 waits for memory: a group's loads come in bursts, and the next ones only after its arithmetic.
   if constexpr (is_half<T> || std::is_same_v<T, float>)
     for (; i + FloatGroup::count <= n; i += FloatGroup::count) {
       const auto both = Function::with_gradient(load_group(x + i), load_group(dy + i));

@@ -254,6 +254,35 @@ TEST_CASE("bf16 product: on tiles a gradient's squares are summed where it is st
   check_squares(1024, 9000, 18);
 }
 
+TEST_CASE(
+    "bf16 product: long sums in f32 have the same bits on any number of threads, with squares and without") {
+  const int before = num_threads();
+  const auto check = [] {
+    for (const int64_t k : {2100, 4096, 9000}) {
+      INFO("k ", k);
+      const Tensor a = random_tensor({70, k}, bf16, 1), b = random_tensor({k, 96}, bf16, 2);
+      set_num_threads(1);
+      const Tensor alone = Tensor::empty({70, 96}, f32);
+      ops::matmul_out(alone, a, b);
+      for (const int threads : {1, 2, 3})
+        for (const bool wanted : {false, true}) {
+          set_num_threads(threads);
+          std::optional<ops::ProductSquaresScope> scope;
+          if (wanted) scope.emplace();
+          const Tensor out = Tensor::empty({70, 96}, f32);
+          ops::matmul_out(out, a, b);
+          CHECK(same_bits(out, alone));
+        }
+    }
+  };
+  check();
+  {
+    const kernels::cpu::TileModelScope model;
+    check();
+  }
+  set_num_threads(before);
+}
+
 TEST_CASE("bf16 product: a weight's gradient of more rows than are packed together") {
   // 16 MiB of packed rows are 8,388 of k = 1,000.
   const Tensor a = random_tensor({1000, 8500}, bf16, 1), b = random_tensor({1000, 33}, bf16, 2);

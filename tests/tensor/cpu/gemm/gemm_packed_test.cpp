@@ -180,8 +180,8 @@ struct PackedScope {
 TEST_CASE("packed product: threads that share a product give the bits of one, in every layout") {
   // Rows that are read in place and packed (512 elements), several ranges of k, columns that are packed at a
   // time (1 MiB), groups of ranges that all threads pack (16 MiB), edges of panels and bands.
-  const Sizes sizes[] = {{768, 384, 128}, {300, 512, 192},  {130, 211, 700}, {97, 700, 3000},
-                         {40, 33, 17},    {1000, 50, 5000}, {20, 2000, 70},  {1, 100, 900}};
+  const Sizes sizes[] = {{768, 384, 128},  {300, 512, 192}, {130, 211, 700}, {97, 700, 3000}, {40, 33, 17},
+                         {1000, 50, 5000}, {20, 2000, 70},  {1, 100, 900},   {8300, 100, 40}};
   const PackedScope scope;
   for (const Sizes& s : sizes)
     for (const bool a_transposed : {false, true})
@@ -222,7 +222,8 @@ TEST_CASE(
     "packed product: a gradient's squares are summed where it is stored, the same on any number of threads") {
   const PackedScope scope;
   for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512})
-    for (const Sizes& s : {Sizes{70, 33, 47}, {48, 64, 30}, {333, 130, 1100}, {5, 9, 16}, {97, 48, 600}}) {
+    for (const Sizes& s :
+         {Sizes{70, 33, 47}, {48, 64, 30}, {333, 130, 1100}, {5, 9, 16}, {97, 48, 600}, {8300, 20, 30}}) {
       const IsaScope set(isa);
       INFO(name(isa), ": ", s.m, " x ", s.n, " x ", s.k);
       const Tensor x = random_tensor({s.k, s.n}, f32, 13), dy = random_tensor({s.k, s.m}, f32, 14);
