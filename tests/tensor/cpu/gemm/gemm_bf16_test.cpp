@@ -258,18 +258,18 @@ TEST_CASE(
     "bf16 product: long sums in f32 have the same bits on any number of threads, with squares and without") {
   const int before = num_threads();
   const auto check = [] {
-    for (const int64_t k : {2100, 4096, 9000}) {
+    for (const int64_t k : {2100, 9000}) {
       INFO("k ", k);
-      const Tensor a = random_tensor({70, k}, bf16, 1), b = random_tensor({k, 96}, bf16, 2);
+      const Tensor a = random_tensor({33, k}, bf16, 1), b = random_tensor({k, 40}, bf16, 2);
       set_num_threads(1);
-      const Tensor alone = Tensor::empty({70, 96}, f32);
+      const Tensor alone = Tensor::empty({33, 40}, f32);
       ops::matmul_out(alone, a, b);
-      for (const int threads : {1, 2, 3})
+      for (const int threads : {1, 2})
         for (const bool wanted : {false, true}) {
           set_num_threads(threads);
           std::optional<ops::ProductSquaresScope> scope;
           if (wanted) scope.emplace();
-          const Tensor out = Tensor::empty({70, 96}, f32);
+          const Tensor out = Tensor::empty({33, 40}, f32);
           ops::matmul_out(out, a, b);
           CHECK(same_bits(out, alone));
         }

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
@@ -39,11 +40,15 @@ TEST_CASE(
         std::atomic<int64_t> packs{0}, packs_alone{0};
         set_num_threads(static_cast<int>(threads));
         visit_all(packs);
-        for (const auto& count : visits) REQUIRE(count.load() == 1);
+        const auto visited = [&](int times) {
+          return std::all_of(visits.begin(), visits.end(),
+                             [&](const auto& count) { return count.load() == times; });
+        };
+        CHECK(visited(1));
         // One thread goes through all parts, and packs each column of items once a block.
         set_num_threads(1);
         visit_all(packs_alone);
-        for (const auto& count : visits) REQUIRE(count.load() == 2);
+        CHECK(visited(2));
         int64_t columns = 0;
         for (int64_t t = 0; t < threads; ++t)
           for (const ProductBlock& block : cut.pieces(m, n, t))
