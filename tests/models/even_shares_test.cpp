@@ -102,41 +102,39 @@ TEST_CASE("even shares: 1 to 128 threads cut each product of the presets evenly"
   }
 }
 
-TEST_CASE("even shares: 1 to 128 threads take the blocks of each weight's gradient in f32 evenly") {
-  int64_t plans = 0, uneven = 0;
-  for (const auto& [preset, e] : products_of_presets())
-    for (int64_t threads = 1; threads <= 128; ++threads) {
-      const SharedGrid grid = packed_grid(e.m, e.n, e.k, threads);
-      const int64_t most = (grid.blocks() + grid.threads - 1) / grid.threads;
-      INFO(preset, ": ", e.m, " x ", e.n, " x ", e.k, ", threads ", threads, ": ", grid.threads, " share ",
-           grid.blocks());
-      ++plans;
-      if (10 * grid.blocks() < 9 * grid.threads * most) ++uneven;
-      const int64_t worth = std::min(threads, e.m * e.n * e.k >> 17),
-                    tiles = (e.m + 47) / 48 * ((e.n + 47) / 48);
-      if (tiles >= 9 * threads) CHECK(10 * grid.threads >= 9 * worth);
-    }
-  INFO(plans, " plans, ", uneven, " uneven");
-  CHECK(plans > 10000);
-  CHECK(uneven * 50 < plans);
-}
+namespace {
 
-TEST_CASE("even shares: 1 to 128 threads take the blocks of each product on tiles evenly") {
-  int64_t plans = 0, uneven = 0;
-  for (const auto& [preset, e] : products_of_presets())
-    for (int64_t threads = 1; threads <= 128; ++threads) {
-      const SharedGrid grid = tile_grid(e.m, e.n, e.k, threads);
-      const int64_t most = (grid.blocks() + grid.threads - 1) / grid.threads;
-      INFO(preset, ": ", e.m, " x ", e.n, " x ", e.k, ", threads ", threads, ": ", grid.threads, " share ",
-           grid.blocks());
-      ++plans;
-      if (10 * grid.blocks() < 9 * grid.threads * most) ++uneven;
-      // All threads are in use where the work is worth it and there are nine tiles of 32 x 32 for each.
-      const int64_t worth = std::min(threads, e.m * e.n * e.k >> 20),
-                    tiles = (e.m + 31) / 32 * ((e.n + 31) / 32);
-      if (tiles >= 9 * threads) CHECK(10 * grid.threads >= 9 * worth);
-    }
-  INFO(plans, " plans, ", uneven, " uneven");
-  CHECK(plans > 10000);
-  CHECK(uneven * 500 < plans);
+/// A path whose threads take blocks of a grid: from how many multiply-adds a thread is in use, the side of
+/// the blocks' unit, and one in how many grids may be uneven.
+struct GridPath {
+  const char* name;
+  SharedGrid (*grid)(int64_t m, int64_t n, int64_t k, int64_t threads);
+  int64_t grain, unit, one_in;
+};
+constexpr GridPath grid_paths[] = {{"f32", &packed_grid, 1 << 17, 48, 50},
+                                   {"bf16 on tiles", &tile_grid, 1 << 20, 32, 500}};
+
+}  // namespace
+
+TEST_CASE("even shares: 1 to 128 threads take the blocks of a grid evenly") {
+  const std::vector<Product> products = products_of_presets();
+  for (const GridPath& path : grid_paths) {
+    int64_t plans = 0, uneven = 0;
+    for (const auto& [preset, e] : products)
+      for (int64_t threads = 1; threads <= 128; ++threads) {
+        const SharedGrid grid = path.grid(e.m, e.n, e.k, threads);
+        const int64_t most = (grid.blocks() + grid.threads - 1) / grid.threads;
+        INFO(path.name, ", ", preset, ": ", e.m, " x ", e.n, " x ", e.k, ", threads ", threads, ": ",
+             grid.threads, " share ", grid.blocks());
+        ++plans;
+        if (10 * grid.blocks() < 9 * grid.threads * most) ++uneven;
+        // All threads are in use where the work is worth it and there are nine units for each.
+        const int64_t worth = std::min(threads, e.m * e.n * e.k / path.grain),
+                      units = (e.m + path.unit - 1) / path.unit * ((e.n + path.unit - 1) / path.unit);
+        if (units >= 9 * threads) CHECK(10 * grid.threads >= 9 * worth);
+      }
+    INFO(path.name, ": ", plans, " plans, ", uneven, " uneven");
+    CHECK(plans > 10000);
+    CHECK(uneven * path.one_in < plans);
+  }
 }

@@ -16,7 +16,7 @@ namespace tessera::kernels::cpu {
 /// instruction set and its row and column alone: neither on m, n, nor on the number of threads.
 void gemm_packed_f32(const Gemm<float>& gemm, const float* bias);
 
-/// The blocks of a product whose first operand is stored transposed, which `threads` share.
+/// The grid of blocks of a product with a transposed first operand, for up to `threads` threads.
 SharedGrid packed_grid(int64_t m, int64_t n, int64_t k, int64_t threads);
 
 /// As `matmul` of tensor/cpu/matmul.h, for f32, none of extent 0.

@@ -25,7 +25,7 @@ constexpr int64_t operand_work = 16;
 // What a thread packs of b at a time: 1 MiB, but at least four tiles of columns, and of longer ones a range
 // (as `gemm_packed_f32` does).
 constexpr int64_t most_packed_elements = 256 * 1024, most_packed_k = 4096;
-// Rows and columns whose ranges all threads pack together: 16 MiB.
+// The most rows plus columns of a band: one packed range of both operands takes 16 MiB.
 constexpr int64_t most_packed_extent = 8192;
 // The longest rows of a matrix that is read in place column by column: a page holds two of them.
 constexpr int64_t most_leading_in_place = 512;
@@ -197,7 +197,8 @@ class ProductOfStrips {
   Scratch<float> panels_;
 };
 
-/// A product of an a that is stored transposed, in bands whose operands fit the memory for packing.
+/// A product with a transposed first operand, in bands: `most_packed_extent` bounds the packed operands of
+/// each.
 void multiply_strips(const Gemm<float>& g, const float* bias, int64_t threads) {
   const int64_t width = equal_blocks(g.n, most_packed_extent / 2, grid_unit),
                 height = equal_blocks(g.m, most_packed_extent - std::min(width, g.n), grid_unit);

@@ -146,8 +146,8 @@ class PackedBackward {
   }
 
  private:
-  /// Rows of f(x) that are computed at a time, and the most columns of a range, whose f(x) of 512 rows takes
-  /// 512 KiB of the second-level cache.
+  /// Rows of f(x) per block, and the most columns of a range: f(x) of 512 rows then takes 512 KiB of the
+  /// second-level cache.
   static constexpr int64_t block_rows = 96, most_columns = 256;
   /// Rows of a weight, of which a thread packs `most_columns` columns: 8 MiB.
   static constexpr int64_t most_out = 8192;

@@ -13,6 +13,7 @@
 #include "tensor/cpu/isa.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/threads/parallel.h"
+#include "tests/tensor/cpu/gemm/noted_squares.h"
 #include "tests/tensor/test_values.h"
 
 using namespace tessera;
@@ -191,44 +192,6 @@ TEST_CASE("bf16 product: a large result has the bits of its parts, with and with
   set_num_threads(before);
 }
 
-namespace {
-
-/// The squares that a gradient dy^T x of this size notes are those of its values, the same bits on any number
-/// of threads.
-void check_squares(int64_t rows, int64_t in, int64_t out) {
-  INFO("rows ", rows, ", in ", in, ", out ", out);
-  const Tensor x = random_tensor({rows, in}, bf16, 1), dy = random_tensor({rows, out}, bf16, 2);
-  const int before = num_threads();
-  const Tensor plain = Tensor::empty({out, in}, f32);
-  ops::matmul_out(plain, dy.transpose(0, 1), x);
-  CHECK_FALSE(plain.noted_squares().has_value());
-  std::optional<double> first, first_twice;
-  for (const int threads : {1, 2, 5}) {
-    set_num_threads(threads);
-    const ops::ProductSquaresScope scope;
-    const Tensor dw = Tensor::empty({out, in}, f32);
-    ops::matmul_out(dw, dy.transpose(0, 1), x);
-    CHECK(same_bits(dw, plain));
-    REQUIRE(dw.noted_squares().has_value());
-    if (!first) first = dw.noted_squares();
-    CHECK(*dw.noted_squares() == *first);
-    double sum = 0;
-    for (int64_t i = 0; i < dw.numel(); ++i)
-      sum += static_cast<double>(dw.data<float>()[i]) * static_cast<double>(dw.data<float>()[i]);
-    CHECK(*first == doctest::Approx(sum).epsilon(1e-10));
-    ops::matmul_accumulate(dw, dy.transpose(0, 1), x);
-    if (!first_twice) first_twice = dw.noted_squares();
-    CHECK(dw.noted_squares() == first_twice);
-    CHECK(*first_twice == doctest::Approx(4 * sum).epsilon(1e-6));
-    CHECK_FALSE(dw.narrow(0, 0, 1).noted_squares().has_value() != (out == 1));
-    dw.bump_version();
-    CHECK_FALSE(dw.noted_squares().has_value());
-  }
-  set_num_threads(before);
-}
-
-}  // namespace
-
 TEST_CASE("bf16 product: on tiles a gradient's squares are summed where it is stored") {
   if (kernels::cpu::bf16_product() != kernels::cpu::Bf16Product::pairs) {
     MESSAGE("skipped: products of bf16 run through f32 here, whatever the model of the tiles does");
@@ -236,10 +199,10 @@ TEST_CASE("bf16 product: on tiles a gradient's squares are summed where it is st
   }
   {
     const kernels::cpu::TileModelScope model;
-    check_squares(70, 33, 47);
-    check_squares(40, 130, 20);
-    check_squares(1, 64, 32);
-    check_squares(1100, 40, 17);
+    check_noted_squares(bf16, 70, 33, 47);
+    check_noted_squares(bf16, 40, 130, 20);
+    check_noted_squares(bf16, 1, 64, 32);
+    check_noted_squares(bf16, 1100, 40, 17);
   }
   if (!kernels::cpu::multiplies_pairs_on_tiles()) {
     MESSAGE("skipped on registers: this processor has no tiles");
@@ -249,9 +212,9 @@ TEST_CASE("bf16 product: on tiles a gradient's squares are summed where it is st
     CHECK_FALSE(dw.noted_squares().has_value());
     return;
   }
-  check_squares(70, 33, 47);
-  check_squares(2100, 700, 333);
-  check_squares(1024, 9000, 18);
+  check_noted_squares(bf16, 70, 33, 47);
+  check_noted_squares(bf16, 2100, 700, 333);
+  check_noted_squares(bf16, 1024, 9000, 18);
 }
 
 TEST_CASE(

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "tensor/cpu/isa.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/threads/parallel.h"
+#include "tests/tensor/cpu/gemm/noted_squares.h"
 #include "tests/tensor/test_values.h"
 
 using namespace tessera;
@@ -225,28 +225,8 @@ TEST_CASE(
     for (const Sizes& s :
          {Sizes{70, 33, 47}, {48, 64, 30}, {333, 130, 1100}, {5, 9, 16}, {97, 48, 600}, {8300, 20, 30}}) {
       const IsaScope set(isa);
-      INFO(name(isa), ": ", s.m, " x ", s.n, " x ", s.k);
-      const Tensor x = random_tensor({s.k, s.n}, f32, 13), dy = random_tensor({s.k, s.m}, f32, 14);
-      const Tensor plain = Tensor::empty({s.m, s.n}, f32);
-      ops::matmul_out(plain, dy.transpose(0, 1), x);
-      CHECK_FALSE(plain.noted_squares().has_value());
-      std::optional<double> first;
-      for (const int threads : {1, 2, 5}) {
-        set_num_threads(threads);
-        const ops::ProductSquaresScope squares;
-        const Tensor dw = Tensor::empty({s.m, s.n}, f32);
-        ops::matmul_out(dw, dy.transpose(0, 1), x);
-        CHECK(same_bits(dw, plain));
-        REQUIRE(dw.noted_squares().has_value());
-        if (!first) first = dw.noted_squares();
-        CHECK(*dw.noted_squares() == *first);
-        double sum = 0;
-        for (int64_t i = 0; i < dw.numel(); ++i)
-          sum += static_cast<double>(dw.data<float>()[i]) * static_cast<double>(dw.data<float>()[i]);
-        CHECK(*first == doctest::Approx(sum).epsilon(1e-12));
-        ops::matmul_accumulate(dw, dy.transpose(0, 1), x);
-        CHECK(*dw.noted_squares() == doctest::Approx(4 * sum).epsilon(1e-5));
-      }
+      INFO(name(isa));
+      check_noted_squares(f32, s.k, s.n, s.m);
     }
 }
 
