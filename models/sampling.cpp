@@ -6,6 +6,7 @@
 
 #include "autograd/grad_mode.h"
 #include "tensor/error.h"
+#include "tensor/packed_weight_scope.h"
 
 namespace tessera::models {
 namespace {
@@ -153,6 +154,7 @@ std::vector<std::vector<int64_t>> generate(Gpt& gpt, std::span<const std::vector
   for (const std::vector<int64_t>& prompt : prompts)
     require<ConfigError>(!prompt.empty(), "sampling: the prompt is empty; give at least one character");
   const NoGrad no_grad;
+  const PackedWeightScope packed_weights;
   gpt.eval();
   Batch batch(gpt, prompts, options);
   std::vector<std::vector<int64_t>> drawn(prompts.size());

@@ -368,6 +368,9 @@ class Tensor : public TensorMethods<Tensor> {
     require_defined("bump_version");
     version_->value.fetch_add(1, std::memory_order_relaxed);
   }
+  /// The counter of the values' changes, which this tensor and its views share.
+  const intrusive_ptr<VersionCounter>& version_counter() const { return version_; }
+
   /// Notes the sum of squares of the values, which holds until they change; for the operation that has just
   /// written them, while no other thread uses the tensor.
   void note_squares(double sum) const { version_->squares = {version(), raw_data(), numel(), sum}; }

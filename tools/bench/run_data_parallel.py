@@ -63,10 +63,10 @@ class Goal:
 
 BEST_SHARDED, BEST_UNSHARDED = ("fsdp2", "zero-3"), ("ddp", "zero-0")
 GOALS = {
-    "nano-cpu": Goal(60, 10, BEST_SHARDED, 2.8, BEST_UNSHARDED, 1.8),
-    "width-768": Goal(6, 2, BEST_SHARDED, 1.5, (), 0.0, full_of_single=0.85, no_of_single=0.92),
-    "wide": Goal(20, 4, BEST_SHARDED, 2.5, BEST_UNSHARDED, 1.5),
-    "deep": Goal(20, 4, ("zero-3",), 3.0, ("ddp",), 1.6, full_rate=450, no_rate=800),
+    "nano-cpu": Goal(60, 10, BEST_SHARDED, 4.0, BEST_UNSHARDED, 1.8),
+    "width-768": Goal(6, 2, BEST_SHARDED, 2.0, (), 0.0, full_of_single=0.85, no_of_single=0.92),
+    "wide": Goal(20, 4, BEST_SHARDED, 3.5, BEST_UNSHARDED, 1.5),
+    "deep": Goal(20, 4, ("zero-3",), 8.0, ("ddp",), 1.6, full_rate=450, no_rate=800),
 }
 
 

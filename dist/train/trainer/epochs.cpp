@@ -1,10 +1,12 @@
 // The epochs of training of a Trainer: batches, steps, and what follows them.
+#include <optional>
 #include <utility>
 
 #include "autograd/autocast/autocast.h"
 #include "dist/train/manual/learning_rates.h"
 #include "dist/train/trainer/stage_batches.h"
 #include "tensor/error.h"
+#include "tensor/packed_weight_scope.h"
 #include "tensor/profile/span.h"
 #include "tensor/random/random_context.h"
 
@@ -34,6 +36,8 @@ void Trainer::train_epoch(Task& task, const StageBatches& training, const StageB
   rates().begin_epoch(epoch_);
   if (index == 0) values_.clear();  // else a run resumed in this epoch has the sums of the batches before
   call([&](Callback& c) { c.on_train_epoch_start(*this, task); });
+  std::optional<PackedWeightScope> packed_weights;
+  if (keeps_packed_weights()) packed_weights.emplace();
   StageBatches::Pass pass = training.epoch(epoch_, index);
   for (; !is_over() && index < training.size(); ++index) {
     call([&](Callback& c) { c.on_before_train_batch(*this, task); });
@@ -41,6 +45,8 @@ void Trainer::train_epoch(Task& task, const StageBatches& training, const StageB
     if (!taken) break;
     is_last_batch_ = index + 1 == training.size();
     const data::Batch batch = prepared(taken->batch, device(), training.targets()).without_padding();
+    // Callbacks between steps may write weights through pointers.
+    if (packed_weights && micro_steps() % options_.accumulate == 0) packed_weights->renew();
     train_micro_batch(task, batch, taken->share, index);
     if (options_.validate_every > 0 && is_validation_step() && interrupted_ == 0)
       evaluate(task, *validation, Stage::validate);

@@ -8,6 +8,7 @@
 #include "dist/train/trainer/stage_batches.h"
 #include "nn/sequence/hold.h"
 #include "tensor/error.h"
+#include "tensor/packed_weight_scope.h"
 #include "tensor/random/random_context.h"
 
 namespace tessera::training {
@@ -183,6 +184,8 @@ std::map<std::string, double> Trainer::evaluate_alone(Task& task, DataModule& da
   run(task, [&] {
     pipeline_of(task, stage == Stage::test ? "test" : "validate");  // throws before anything begins
     start_stage(data, stage);
+    std::optional<PackedWeightScope> packed_weights;
+    if (keeps_packed_weights()) packed_weights.emplace();
     values = evaluate(task, StageBatches(loader_of(data, stage), options_, stage), stage);
     reports_.add_after_run(values);
   });
@@ -207,6 +210,8 @@ std::vector<Tensor> Trainer::predict(Task& task, DataModule& data) {
     call([&](Callback& c) { c.on_predict_start(*this, task); });
     call([&](Callback& c) { c.on_predict_epoch_start(*this, task); });
     const NoGrad no_grad;
+    std::optional<PackedWeightScope> packed_weights;
+    if (keeps_packed_weights()) packed_weights.emplace();
     StageBatches::Pass pass = batches.epoch(0, 0);
     const DType dtype = compute_dtype_of(task);
     for (int64_t index = 0; const std::optional<MicroBatch> taken = pass.next(); ++index) {

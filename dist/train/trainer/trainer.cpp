@@ -108,6 +108,12 @@ LearningRates& Trainer::rates() {
   return manual_ ? manual_->rates() : *rates_;
 }
 
+/// Not where ranks have a shard of the weights between their uses: copies would undo that.
+bool Trainer::keeps_packed_weights() {
+  return options_.keep_packed_weights &&
+         !(is_fitting() && dist::traits_of(engine().config().strategy).shards_parameters);
+}
+
 bool Trainer::is_at_step_end() const {
   return is_fitting() && micro_steps() % options_.accumulate == 0;
 }

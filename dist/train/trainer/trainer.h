@@ -51,7 +51,11 @@ struct TrainerOptions {
   /// @}
   std::string activation_offload = {};   ///< as in TrainingConfig
   int64_t activation_offload_bytes = 0;  ///< as in TrainingConfig
-  uint64_t seed = 42;                    ///< of first weights, orders and dropout
+  /// On a CPU weights stay packed between the micro-batches of a step, and in evaluations, where ranks do not
+  /// shard them (`PackedWeightScope`): faster products of few rows, for up to twice the weights' bytes, which
+  /// `plan` does not count.
+  bool keep_packed_weights = false;
+  uint64_t seed = 42;  ///< of first weights, orders and dropout
   /// A checkpoint's folder, or a run's (its latest): `fit` continues it with the same bits, on any number of
   /// ranks with the same train_batch_size. "": a new run.
   std::string resume = {};
@@ -219,6 +223,7 @@ class Trainer {
   void call(Point point) {
     for (const auto& callback : options_.callbacks) point(*callback);
   }
+  bool keeps_packed_weights();
   void check_sanity(Task& task, const StageBatches& validation);
   void make_up_validation(Task& task, const StageBatches& training, const StageBatches* validation);
   void train_epoch(Task& task, const StageBatches& training, const StageBatches* validation);

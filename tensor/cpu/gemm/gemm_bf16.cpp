@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <type_traits>
 
 #include "tensor/cpu/gemm/gemm_bf16_kernels.h"
+#include "tensor/cpu/gemm/kept_operands.h"
 #include "tensor/cpu/gemm/part_items.h"
 #include "tensor/cpu/gemm/product_blocks.h"
 #include "tensor/cpu/gemm/product_squares.h"
@@ -156,21 +158,30 @@ int64_t longest_range(const Gemm<bfloat16, C>& gemm) {
   return std::min(gemm.k, gemm.a_transposed ? packed : max_k_range);
 }
 
+/// The part of packed panels from row `p`, an even one, and column `j`, the first of a panel, on.
+PairPanels panels_at(const PairPanels& panels, int64_t p, int64_t j) {
+  return {panels.data + j / panel_width * panels.stride + p / 2 * panel_width, panels.stride};
+}
+
+/// A b that is packed already: its panels from the block's first column on; else nothing.
+using KeptPanels = std::optional<PairPanels>;
+
 /// The product over one range of k in the calling thread.
 template <class C>
-void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias) {
+void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias, const KeptPanels& kept) {
   const int64_t width = block_columns(gemm.k, gemm.n),
                 height = gemm.a_transposed ? packed_together(gemm.m, gemm.k) : gemm.m;
-  const Scratch<uint32_t> packed_b(PairPanels::size_for(gemm.k, width));
+  const Scratch<uint32_t> packed_b(kept ? 0 : PairPanels::size_for(gemm.k, width));
   const Scratch<uint32_t> packed_a(gemm.a_transposed ? PackedRows::size_for(gemm.k, height) : 0);
   const PackedRows rows(packed_a.get(), gemm.k);
-  const PairPanels panels{packed_b.get(), PairPanels::stride_for(gemm.k)};
+  const PairPanels own{packed_b.get(), PairPanels::stride_for(gemm.k)};
   for (int64_t i = 0; i < gemm.m; i += height) {
     const Gemm<bfloat16, C> band = gemm.tile(i, std::min(height, gemm.m - i), 0, gemm.n);
     if (gemm.a_transposed) rows.pack(band.a, band.lda, band.m);
     for (int64_t j = 0; j < gemm.n; j += width) {
       const int64_t columns = std::min(width, gemm.n - j);
-      pack_pairs(gemm.b_at(0, j), gemm.ldb, gemm.b_transposed, gemm.k, columns, panels);
+      if (!kept) pack_pairs(gemm.b_at(0, j), gemm.ldb, gemm.b_transposed, gemm.k, columns, own);
+      const PairPanels panels = kept ? panels_at(*kept, 0, j) : own;
       const PairTarget target = target_of(band, bias, j);
       if (gemm.a_transposed)
         rows.multiply(band.m, columns, panels, target);
@@ -178,6 +189,14 @@ void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias) {
         multiply_pairs(band.m, columns, gemm.k, {band.a, band.lda, 2}, panels, target);
     }
   }
+}
+
+template <class C>
+void multiply_all_ranges(const Gemm<bfloat16, C>& gemm, const float* bias, const KeptPanels& kept) {
+  const int64_t step = longest_range(gemm);
+  for (int64_t p = 0; p < gemm.k; p += step)
+    multiply_k_range(range_of(gemm, p, std::min(step, gemm.k - p)), p == 0 ? bias : nullptr,
+                     kept ? panels_at(*kept, p, 0) : kept);
 }
 
 /// Each thread packs its columns of b, and its rows of a where a is stored transposed.
@@ -247,8 +266,7 @@ class SharedProduct {
       if (end > of_a) {
         const int64_t j = std::max<int64_t>(begin - of_a, 0) * unit,
                       columns = std::min((end - of_a) * unit, gemm.n) - j;
-        pack_pairs(gemm.b_at(0, j), gemm.ldb, gemm.b_transposed, gemm.k, columns,
-                   {to_b->data + j / panel_width * to_b->stride, to_b->stride});
+        pack_pairs(gemm.b_at(0, j), gemm.ldb, gemm.b_transposed, gemm.k, columns, panels_at(*to_b, 0, j));
       }
     });
   }
@@ -266,8 +284,7 @@ class SharedProduct {
       PairTarget target = target_of(block, bias ? bias + column : nullptr, 0);
       target.streams = streamed;
       target.squares = squares.at(row, column);
-      multiply_tiles(block.m, block.n, block.k, rows, {b.data + column / panel_width * b.stride, b.stride},
-                     target);
+      multiply_tiles(block.m, block.n, block.k, rows, panels_at(b, 0, column), target);
     });
   }
 
@@ -282,9 +299,10 @@ class SharedProduct {
 template <class C>
 class ProductInPlace {
  public:
-  ProductInPlace(const Gemm<bfloat16, C>& gemm, const float* bias, int64_t threads)
+  ProductInPlace(const Gemm<bfloat16, C>& gemm, const float* bias, int64_t threads, const KeptPanels& kept)
       : gemm_(gemm),
         bias_(bias),
+        kept_(kept),
         streams_(streams(gemm, threads)),
         items_(gemm.m, gemm.n, fastest_cut(gemm.m, gemm.n, threads, tile_costs), threads,
                [&](const ProductBlock& block) { return item_size(block, gemm.k); }) {}
@@ -312,34 +330,59 @@ class ProductInPlace {
    public:
     explicit Worker(const ProductInPlace& product)
         : product_(product),
-          memory_(PairPanels::size_for(product.gemm_.k, product.items_.widest())),
-          panels_{memory_.get(), PairPanels::stride_for(product.gemm_.k)} {}
+          memory_(product.kept_ ? 0 : PairPanels::size_for(product.gemm_.k, product.items_.widest())),
+          own_{memory_.get(), PairPanels::stride_for(product.gemm_.k)} {}
 
     void multiply(const ProductBlock& item) {
       const Gemm<bfloat16, C>& g = product_.gemm_;
-      if (item.column != column_ || item.columns != columns_) {
-        pack_pairs(g.b_at(0, item.column), g.ldb, g.b_transposed, g.k, item.columns, panels_);
+      if (!product_.kept_ && (item.column != column_ || item.columns != columns_)) {
+        pack_pairs(g.b_at(0, item.column), g.ldb, g.b_transposed, g.k, item.columns, own_);
         column_ = item.column;
         columns_ = item.columns;
       }
       const Gemm<bfloat16, C> block = g.tile(item.row, item.rows, item.column, item.columns);
       PairTarget target = target_of(block, product_.bias_ ? product_.bias_ + item.column : nullptr, 0);
       target.streams = product_.streams_;
-      multiply_tiles(block.m, block.n, block.k, TileRows::in_place(block.a, block.lda), panels_, target);
+      multiply_tiles(block.m, block.n, block.k, TileRows::in_place(block.a, block.lda),
+                     product_.kept_ ? panels_at(*product_.kept_, 0, item.column) : own_, target);
     }
 
    private:
     const ProductInPlace& product_;
     Scratch<uint32_t> memory_;
-    PairPanels panels_;
+    PairPanels own_;
     int64_t column_ = -1, columns_ = 0;
   };
 
   const Gemm<bfloat16, C>& gemm_;
   const float* bias_;
+  const KeptPanels& kept_;
   bool streams_;
   PartItems items_;
 };
+
+/// Packs all of a product's b by all threads.
+template <class C>
+void pack_all(const Gemm<bfloat16, C>& gemm, const PairPanels& to) {
+  parallel_for(units(gemm.n), std::max<int64_t>(1, (1 << 13) / gemm.k), [&](int64_t begin, int64_t end) {
+    const int64_t j = begin * unit, columns = std::min(end * unit, gemm.n) - j;
+    pack_pairs(gemm.b_at(0, j), gemm.ldb, gemm.b_transposed, gemm.k, columns, panels_at(to, 0, j));
+  });
+}
+
+/// The panels of a b that stays packed between products.
+template <class C>
+KeptPanels kept_panels(const ProductBatch<bfloat16, C>& batch, const Tensor& b) {
+  const Gemm<bfloat16, C>& g = batch.first;
+  if (kept_operands == nullptr || batch.count != 1 || g.a_transposed) return {};
+  const int64_t stride = PairPanels::stride_for(g.k);
+  void* const memory = kept_operands->find(b, {g.b, g.k, g.n, g.ldb, g.b_transposed, PackedForm::bf16_pairs},
+                                           g.m, 4 * PairPanels::size_for(g.k, g.n), [&](void* to) {
+                                             pack_all(g, {static_cast<uint32_t*>(to), stride});
+                                           });
+  if (memory == nullptr) return {};
+  return PairPanels{static_cast<uint32_t*>(memory), stride};
+}
 
 /// On tiles the squares of a f32 result are summed where it is stored.
 bool run_with_squares(const ProductBatch<bfloat16, float>& batch, const float* bias, int64_t threads) {
@@ -358,13 +401,14 @@ void run(const Tensor& a, const Tensor& b, const float* bias, const Tensor& out,
   const bool on_tiles = multiplies_pairs_on_tiles();
   const int64_t threads = worthwhile_threads(first.m, first.n, first.k, num_threads());
   if (on_tiles && run_with_squares(batch, bias, threads)) return;
-  if (batch.count == 1 && on_tiles && threads > 1) {
-    return multiplies_all_of_k(first) ? ProductInPlace<C>(first, bias, threads).run()
-                                      : SharedProduct<C>(first, bias, threads).run();
-  }
+  const bool by_all_threads = batch.count == 1 && on_tiles && threads > 1;
+  if (by_all_threads && !multiplies_all_of_k(first)) return SharedProduct<C>(first, bias, threads).run();
+  const KeptPanels kept = kept_panels(batch, b);
+  if (by_all_threads) return ProductInPlace<C>(first, bias, threads, kept).run();
   for_each_block(batch, on_tiles ? tile_grain : grain, &choose_cut<C>,
                  [&](const Gemm<bfloat16, C>& block, int64_t column) {
-                   gemm_bf16(block, bias ? bias + column : nullptr);
+                   multiply_all_ranges(block, bias ? bias + column : nullptr,
+                                       kept ? panels_at(*kept, 0, column) : kept);
                  });
 }
 
@@ -372,9 +416,7 @@ void run(const Tensor& a, const Tensor& b, const float* bias, const Tensor& out,
 
 template <class C>
 void gemm_bf16(const Gemm<bfloat16, C>& gemm, const float* bias) {
-  const int64_t step = longest_range(gemm);
-  for (int64_t p = 0; p < gemm.k; p += step)
-    multiply_k_range(range_of(gemm, p, std::min(step, gemm.k - p)), p == 0 ? bias : nullptr);
+  multiply_all_ranges(gemm, bias, {});
 }
 
 SharedGrid tile_grid(int64_t m, int64_t n, int64_t k, int64_t threads) {

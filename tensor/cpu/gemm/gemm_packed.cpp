@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tensor/cpu/gemm/kept_operands.h"
 #include "tensor/cpu/gemm/packed_ranges.h"
 #include "tensor/cpu/loops/streamed_result.h"
 
@@ -10,6 +11,8 @@ namespace {
 
 // The packed block of a stored transposed, which all blocks of b are multiplied with: 2 MiB.
 constexpr int64_t row_block_elements = 512 * 1024;
+// The longest rows of a matrix that is read in place column by column: a page holds two of them.
+constexpr int64_t most_leading_in_place = 512;
 // The most elements of a group of packed ranges: 16 MiB.
 constexpr int64_t most_group_elements = 4 << 20;
 
@@ -28,14 +31,40 @@ Rows rows_of(const Gemm<float>& g, const PackedRange& range, int64_t i, int64_t 
   return {memory, strip, 1, height};
 }
 
+/// All of a second operand, by all threads.
+void pack_in_parallel_f32(const float* b, int64_t leading, bool transposed, int64_t k, int64_t n,
+                          float* panels) {
+  const auto pack = TESSERA_PER_ISA(pack_panels_f32);
+  const int64_t panel = packed_panel_stride(k);
+  parallel_for(packed_panels(n), 1 + (1 << 13) / (packed_columns * k), [&](int64_t begin, int64_t end) {
+    const int64_t first = begin * packed_columns, columns = std::min(end * packed_columns, n) - first;
+    pack(b + first * (transposed ? leading : 1), leading, transposed, k, columns, panels + begin * panel,
+         panel);
+  });
+}
+
 }  // namespace
 
-void gemm_packed_f32(const Gemm<float>& g, const float* bias) {
+bool reads_panels_in_place(int64_t k, int64_t leading, int64_t columns) {
+  return leading <= most_leading_in_place && k * leading <= packed_block_elements &&
+         columns % packed_columns == 0;
+}
+
+const float* kept_panels_f32(const Tensor& values, const float* b, int64_t leading, bool transposed,
+                             int64_t k, int64_t n, int64_t rows) {
+  if (kept_operands == nullptr || (!transposed && reads_panels_in_place(k, leading, n))) return nullptr;
+  return static_cast<const float*>(kept_operands->find(
+      values, {b, k, n, leading, transposed, PackedForm::f32_panels}, rows,
+      4 * packed_panels(n) * packed_panel_stride(k),
+      [&](void* to) { pack_in_parallel_f32(b, leading, transposed, k, n, static_cast<float*>(to)); }));
+}
+
+void gemm_packed_f32(const Gemm<float>& g, const float* bias, const float* kept) {
   const auto multiply = TESSERA_PER_ISA(packed_product_f32);
   const int64_t depth = packed_range(g.k), width = packed_block_columns(depth, g.n),
-                panel = packed_panel_stride(depth);
+                panel = packed_panel_stride(kept ? g.k : depth);
   const int64_t height = g.a_transposed ? std::min(g.m, rounded_up(row_block_elements / depth, 48)) : g.m;
-  const Scratch<float> panels(packed_panels(std::min(width, g.n)) * panel);
+  const Scratch<float> own(kept ? 0 : packed_panels(std::min(width, g.n)) * panel);
   const Scratch<float> strips(g.a_transposed ? rounded_up(height, 48) * (depth | 1) : 0);
   for_each_packed_range(g.k, g.accumulate, bias, [&](const PackedRange& range) {
     for (int64_t i = 0; i < g.m; i += height) {
@@ -43,21 +72,22 @@ void gemm_packed_f32(const Gemm<float>& g, const float* bias) {
       const Rows a = rows_of(g, range, i, rows, strips.get());
       for (int64_t j = 0; j < g.n; j += width) {
         const int64_t columns = std::min(width, g.n - j);
-        TESSERA_PER_ISA(pack_panels_f32)
-        (g.b_at(range.first, j), g.ldb, g.b_transposed, range.depth, columns, panels.get(), panel);
-        multiply({.m = rows,
-                  .n = columns,
-                  .k = range.depth,
-                  .a = a.data,
-                  .strip = a.strip,
-                  .row = a.row,
-                  .step = a.step,
-                  .panels = panels.get(),
-                  .panel = panel,
-                  .c = g.c + i * g.ldc + j,
-                  .ldc = g.ldc,
-                  .accumulate = range.accumulate,
-                  .bias = range.bias ? range.bias + j : nullptr});
+        if (!kept) TESSERA_PER_ISA(pack_panels_f32)
+        (g.b_at(range.first, j), g.ldb, g.b_transposed, range.depth, columns, own.get(), panel);
+        multiply(
+            {.m = rows,
+             .n = columns,
+             .k = range.depth,
+             .a = a.data,
+             .strip = a.strip,
+             .row = a.row,
+             .step = a.step,
+             .panels = kept ? kept + j / packed_columns * panel + range.first * packed_columns : own.get(),
+             .panel = panel,
+             .c = g.c + i * g.ldc + j,
+             .ldc = g.ldc,
+             .accumulate = range.accumulate,
+             .bias = range.bias ? range.bias + j : nullptr});
       }
     }
   });
@@ -78,12 +108,14 @@ void PackedOperand::pack_in_parallel(const float* b, int64_t leading, bool trans
   n_ = n;
   panel_ = packed_panel_stride(k);
   row_ = packed_columns;
-  const auto pack = TESSERA_PER_ISA(pack_panels_f32);
-  parallel_for(packed_panels(n), 1 + (1 << 13) / (packed_columns * k), [&](int64_t begin, int64_t end) {
-    const int64_t first = begin * packed_columns, columns = std::min(end * packed_columns, n) - first;
-    pack(b + first * (transposed ? leading : 1), leading, transposed, k, columns,
-         panels_.get() + begin * panel_, panel_);
-  });
+  pack_in_parallel_f32(b, leading, transposed, k, n, panels_.get());
+}
+
+void PackedOperand::take_panels(const float* panels, int64_t k, int64_t column, int64_t n) {
+  panel_ = packed_panel_stride(k);
+  data_ = panels + column / packed_columns * panel_;
+  n_ = n;
+  row_ = packed_columns;
 }
 
 void PackedOperand::take(const float* b, int64_t leading, int64_t n) {

@@ -13,8 +13,19 @@
 namespace tessera::kernels::cpu {
 
 /// One product in the calling thread; `bias` (n, or null) is added last. An element's bits depend on k, the
-/// instruction set and its row and column alone: neither on m, n, nor on the number of threads.
-void gemm_packed_f32(const Gemm<float>& gemm, const float* bias);
+/// instruction set and its row and column alone: neither on m, n, nor on the number of threads. `kept`: null,
+/// or the panels of all of b, `packed_panel_stride(k)` apart.
+void gemm_packed_f32(const Gemm<float>& gemm, const float* bias, const float* kept = nullptr);
+
+/// The panels of a second operand (k, n), a window of `values`, that stays packed between products
+/// (kept_operands.h), for one of `rows` rows; null where it does not, or where it is small enough to be read
+/// in place. Panels are `packed_panel_stride(k)` apart.
+const float* kept_panels_f32(const Tensor& values, const float* b, int64_t leading, bool transposed,
+                             int64_t k, int64_t n, int64_t rows);
+
+/// Whether `columns` columns of a matrix with k rows, `leading` apart, are read in place: whole panels of one
+/// that a second-level cache holds.
+bool reads_panels_in_place(int64_t k, int64_t leading, int64_t columns);
 
 /// The grid of blocks of a product with a transposed first operand, for up to `threads` threads.
 SharedGrid packed_grid(int64_t m, int64_t n, int64_t k, int64_t threads);
@@ -47,6 +58,10 @@ class PackedOperand {
   void pack(const float* b, int64_t leading, bool transposed, int64_t k, int64_t n);
   /// The same by all threads.
   void pack_in_parallel(const float* b, int64_t leading, bool transposed, int64_t k, int64_t n);
+
+  /// Takes columns column .. column + n, the first of a panel, of what is packed already, in panels
+  /// `packed_panel_stride(k)` apart.
+  void take_panels(const float* panels, int64_t k, int64_t column, int64_t n);
 
   /// Takes a matrix with rows `leading` elements apart as it is: a small one that a cache holds, of whole
   /// panels.

@@ -27,8 +27,6 @@ constexpr int64_t operand_work = 16;
 constexpr int64_t most_packed_elements = 256 * 1024, most_packed_k = 4096;
 // The most rows plus columns of a band: one packed range of both operands takes 16 MiB.
 constexpr int64_t most_packed_extent = 8192;
-// The longest rows of a matrix that is read in place column by column: a page holds two of them.
-constexpr int64_t most_leading_in_place = 512;
 // Items of a thread's part, so that the last ones of all end close together, and the rows of one: enough to
 // pay for the columns that another thread packs again, few enough for c to stay in a second-level cache.
 constexpr int64_t part_items = 8, least_band = 48, most_band = 256;
@@ -58,12 +56,13 @@ PartItems::Size item_size(const ProductBlock& block, int64_t k) {
           equal_blocks(block.rows, std::clamp(block.rows / bands, least_band, most_band), packed_tile_rows)};
 }
 
-/// c = a b of an a in place.
+/// c = a b of an a in place; `kept`: null, or the panels of all of b.
 class ProductInPlace {
  public:
-  ProductInPlace(const Gemm<float>& gemm, const float* bias, int64_t threads)
+  ProductInPlace(const Gemm<float>& gemm, const float* bias, int64_t threads, const float* kept)
       : gemm_(gemm),
         bias_(bias),
+        kept_(kept),
         streams_(streams(gemm, threads)),
         items_(gemm.m, gemm.n, threads == 1 ? ThreadCut{} : choose_cut(gemm, threads), threads,
                [&](const ProductBlock& block) { return item_size(block, gemm.k); }) {}
@@ -79,7 +78,7 @@ class ProductInPlace {
   class Worker {
    public:
     explicit Worker(const ProductInPlace& product)
-        : product_(product), packed_(product.gemm_.k, product.items_.widest()) {}
+        : product_(product), packed_(product.gemm_.k, product.kept_ ? 0 : product.items_.widest()) {}
     ~Worker() {
       if (product_.streams_) TESSERA_PER_ISA(finish_streaming)();
     }
@@ -89,7 +88,9 @@ class ProductInPlace {
     void multiply(const ProductBlock& item) {
       const Gemm<float>& g = product_.gemm_;
       if (item.column != column_ || item.columns != columns_) {
-        if (product_.takes_b(item))
+        if (product_.kept_)
+          packed_.take_panels(product_.kept_, g.k, item.column, item.columns);
+        else if (!g.b_transposed && reads_panels_in_place(g.k, g.ldb, item.columns))
           packed_.take(g.b_at(0, item.column), g.ldb, item.columns);
         else
           packed_.pack(g.b_at(0, item.column), g.ldb, g.b_transposed, g.k, item.columns);
@@ -111,14 +112,8 @@ class ProductInPlace {
     int64_t column_ = -1, columns_ = 0;
   };
 
-  /// Whether the columns of b are read in place: whole panels of a matrix that a second-level cache holds.
-  bool takes_b(const ProductBlock& item) const {
-    return !gemm_.b_transposed && gemm_.ldb <= most_leading_in_place &&
-           gemm_.k * gemm_.ldb <= packed_block_elements && item.columns % packed_columns == 0;
-  }
-
   const Gemm<float>& gemm_;
-  const float* bias_;
+  const float *bias_, *kept_;
   bool streams_;
   PartItems items_;
 };
@@ -233,9 +228,13 @@ void matmul_packed_f32(const Tensor& a, const Tensor& b, const Tensor& bias, con
   const Gemm<float>& first = batch.first;
   const int64_t threads = worthwhile_threads(first.m, first.n, first.k, num_threads());
   if (batch.count == 1 && first.a_transposed) return multiply_strips(first, added, threads);
-  if (batch.count == 1 && first.k <= most_packed_k) return ProductInPlace(first, added, threads).run();
+  const float* const kept =
+      batch.count == 1 ? kept_panels_f32(b, first.b, first.ldb, first.b_transposed, first.k, first.n, first.m)
+                       : nullptr;
+  if (batch.count == 1 && first.k <= most_packed_k) return ProductInPlace(first, added, threads, kept).run();
   for_each_block(batch, grain, &choose_cut, [&](const Gemm<float>& block, int64_t column) {
-    gemm_packed_f32(block, added ? added + column : nullptr);
+    gemm_packed_f32(block, added ? added + column : nullptr,
+                    kept ? kept + column / packed_columns * packed_panel_stride(first.k) : nullptr);
   });
 }
 

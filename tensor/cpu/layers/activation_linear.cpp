@@ -39,8 +39,10 @@ class ForwardWeight {
       if (e.rows < 48) return;
       product_ = f32_product({e.rows, false});
       if (product_ == F32Product::packed) {
-        packed_.emplace(in_, out_);
-        packed_->pack_in_parallel(data_, in_, true, in_, out_);
+        const float* const kept = kept_panels_f32(weight, data_, in_, true, in_, out_, e.rows);
+        packed_.emplace(in_, kept ? 0 : out_);
+        kept ? packed_->take_panels(kept, in_, 0, out_)
+             : packed_->pack_in_parallel(data_, in_, true, in_, out_);
       } else {
         transposed_.emplace(in_ * out_);
         transpose_in_parallel(data_, in_, out_, in_, transposed_->get());

@@ -127,6 +127,8 @@ class PackedBackward {
         dy_(dy.data<float>()),
         x_(x.data<float>()),
         weight_(weight.data<float>()),
+        kept_(out.x.defined() ? kept_panels_f32(weight, weight_, e_.in, false, e_.out, e_.in, e_.rows)
+                              : nullptr),
         dx_(out.x.defined() ? out.x.data<float>() : nullptr),
         dweight_(out.weight.defined() ? out.weight.data<float>() : nullptr),
         accumulate_(out.add_to_weight),
@@ -185,7 +187,7 @@ class PackedBackward {
   /// A thread's working memory.
   struct Memory {
     explicit Memory(const PackedBackward& call)
-        : weight(call.e_.out, call.width_),
+        : weight(call.e_.out, call.kept_ ? 0 : call.width_),
           dactivated(block_rows * call.width_),
           activated(packed_range(call.e_.rows) * call.width_ + packed_columns) {}
     PackedOperand weight;                  ///< columns of a range
@@ -196,7 +198,10 @@ class PackedBackward {
   void range(int64_t first_column, int64_t first, int64_t length, const F32Squares& squares,
              Memory& memory) const {
     const int64_t columns = std::min(width_, e_.in - first_column), step = packed_range(e_.rows);
-    if (dx_) memory.weight.pack(weight_ + first_column, e_.in, false, e_.out, columns);
+    if (kept_)
+      memory.weight.take_panels(kept_, e_.out, first_column, columns);
+    else if (dx_)
+      memory.weight.pack(weight_ + first_column, e_.in, false, e_.out, columns);
     for (int64_t p = 0; p < length; p += step) {
       const int64_t depth = std::min(step, length - p);
       for (int64_t r = 0; r < depth; r += block_rows) {
@@ -253,7 +258,7 @@ class PackedBackward {
 
   ActivationLinearExtents e_;
   ActivationBlocks blocks_;
-  const float *dy_, *x_, *weight_;
+  const float *dy_, *x_, *weight_, *kept_;
   float *dx_, *dweight_;
   bool accumulate_;
   int64_t width_, group_;
