@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "autograd/grad_mode.h"
 #include "tensor/error.h"
@@ -154,7 +155,9 @@ std::vector<std::vector<int64_t>> generate(Gpt& gpt, std::span<const std::vector
   for (const std::vector<int64_t>& prompt : prompts)
     require<ConfigError>(!prompt.empty(), "sampling: the prompt is empty; give at least one character");
   const NoGrad no_grad;
-  const PackedWeightScope packed_weights;
+  std::optional<PackedWeightScope> packed_weights;
+  if (gpt.store() == nullptr) packed_weights.emplace();  // of sharded parameters nothing is kept
+  PackedWeightScope::renew();
   gpt.eval();
   Batch batch(gpt, prompts, options);
   std::vector<std::vector<int64_t>> drawn(prompts.size());

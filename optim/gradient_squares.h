@@ -10,7 +10,7 @@
 namespace tessera::optim {
 
 /// While it lives, the squares of each parameter's gradient are summed as soon as a backward has accumulated
-/// it completely: by the product that computes it, on AMX's tiles or in f32 (`ProductSquaresScope`), else by
+/// it completely: by the product that computes it (`ProductSquaresScope`), else by
 /// a pass over values that, but for those of large matrices, are still in the cache. A norm that is given the
 /// sums then does not read these gradients again. Small gradients, and those of a model of which all are
 /// still in the cache, are left to the norm, which sums them in one pass. Sums of products are added in

@@ -21,7 +21,7 @@ int64_t PackedWeightScope::kept_bytes() {
 }
 
 void PackedWeightScope::renew() {
-  kept_operands->renew();
+  if (kept_operands) kept_operands->renew();
 }
 
 }  // namespace tessera

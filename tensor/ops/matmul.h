@@ -54,8 +54,8 @@ void matmul_accumulate(const Tensor& out, const Tensor& a, const Tensor& b);
 
 /// While one lives, in any thread, `matmul_out`, `matmul_accumulate` and `activation_linear_backward` note
 /// the sum of squares of an f32 product (`Tensor::noted_squares`) where they have it without another pass: of
-/// bf16 operands on AMX's tiles, of f32 ones a weight's gradient by our kernels. So a norm of weight
-/// gradients does not read them again.
+/// bf16 operands by our kernels on vectors or tiles, of f32 ones a weight's gradient by our kernels. So a
+/// norm of weight gradients does not read them again.
 class ProductSquaresScope {
  public:
   ProductSquaresScope();

@@ -46,7 +46,7 @@ void Trainer::train_epoch(Task& task, const StageBatches& training, const StageB
     is_last_batch_ = index + 1 == training.size();
     const data::Batch batch = prepared(taken->batch, device(), training.targets()).without_padding();
     // Callbacks between steps may write weights through pointers.
-    if (packed_weights && micro_steps() % options_.accumulate == 0) packed_weights->renew();
+    if (micro_steps() % options_.accumulate == 0) PackedWeightScope::renew();
     train_micro_batch(task, batch, taken->share, index);
     if (options_.validate_every > 0 && is_validation_step() && interrupted_ == 0)
       evaluate(task, *validation, Stage::validate);

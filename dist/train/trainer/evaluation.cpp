@@ -112,6 +112,7 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
   call([&](Callback& c) {
     is_test ? c.on_test_epoch_start(*this, task) : c.on_validation_epoch_start(*this, task);
   });
+  PackedWeightScope::renew();  // callbacks may have written weights through pointers
   {
     const NoGrad no_grad;
     dist::Pipeline* const pipeline = pipeline_of(task, is_test ? "test" : "validate");

@@ -108,7 +108,7 @@ LearningRates& Trainer::rates() {
   return manual_ ? manual_->rates() : *rates_;
 }
 
-/// Not where ranks have a shard of the weights between their uses: copies would undo that.
+/// Weights that ranks shard are not kept: a copy of each would undo the sharding.
 bool Trainer::keeps_packed_weights() {
   return options_.keep_packed_weights &&
          !(is_fitting() && dist::traits_of(engine().config().strategy).shards_parameters);

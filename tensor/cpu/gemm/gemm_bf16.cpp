@@ -103,7 +103,9 @@ class PackedRows {
       return multiply_tiles(m, n, k_, TileRows::packed(reinterpret_cast<const bfloat16*>(memory_), k_), b,
                             target);
     const int64_t step = panel_width * target.leading * (target.is_f32 ? 4 : 2);  // bytes
+    const SquareSums squares = target.squares;
     for (int64_t i = 0; i < m; i += panel_width, target.c = static_cast<char*>(target.c) + step) {
+      target.squares = squares.at(i, 0);
       const auto* panel =
           reinterpret_cast<const bfloat16*>(memory_ + i / panel_width * PairPanels::stride_for(k_));
       multiply_pairs(std::min(panel_width, m - i), n, k_, {panel, 2, 2 * panel_width}, b, target);
@@ -168,7 +170,8 @@ using KeptPanels = std::optional<PairPanels>;
 
 /// The product over one range of k in the calling thread.
 template <class C>
-void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias, const KeptPanels& kept) {
+void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias, const KeptPanels& kept,
+                      SquareSums squares) {
   const int64_t width = block_columns(gemm.k, gemm.n),
                 height = gemm.a_transposed ? packed_together(gemm.m, gemm.k) : gemm.m;
   const Scratch<uint32_t> packed_b(kept ? 0 : PairPanels::size_for(gemm.k, width));
@@ -182,7 +185,8 @@ void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias, const Ke
       const int64_t columns = std::min(width, gemm.n - j);
       if (!kept) pack_pairs(gemm.b_at(0, j), gemm.ldb, gemm.b_transposed, gemm.k, columns, own);
       const PairPanels panels = kept ? panels_at(*kept, 0, j) : own;
-      const PairTarget target = target_of(band, bias, j);
+      PairTarget target = target_of(band, bias, j);
+      target.squares = squares.at(i, j);
       if (gemm.a_transposed)
         rows.multiply(band.m, columns, panels, target);
       else
@@ -191,12 +195,27 @@ void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias, const Ke
   }
 }
 
+/// The product in the calling thread. `squares` get those of what is stored last.
 template <class C>
-void multiply_all_ranges(const Gemm<bfloat16, C>& gemm, const float* bias, const KeptPanels& kept) {
+void multiply_all_ranges(const Gemm<bfloat16, C>& gemm, const float* bias, const KeptPanels& kept,
+                         SquareSums squares = {}) {
   const int64_t step = longest_range(gemm);
   for (int64_t p = 0; p < gemm.k; p += step)
     multiply_k_range(range_of(gemm, p, std::min(step, gemm.k - p)), p == 0 ? bias : nullptr,
-                     kept ? panels_at(*kept, p, 0) : kept);
+                     kept ? panels_at(*kept, p, 0) : kept, p + step >= gemm.k ? squares : SquareSums());
+}
+
+/// The sum of squares of a c (m, n) that run(squares) computes: units of c in f64, then these in their order,
+/// so the bits do not depend on how c is shared.
+template <class Run>
+double sum_of_squares(int64_t m, int64_t n, const Run& run) {
+  const int64_t panels = 2 * units(n), count = units(m) * panels;
+  const Scratch<double> squares(count);
+  std::fill_n(squares.get(), count, 0.0);
+  run(SquareSums{squares.get(), panels});
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += squares.get()[i];
+  return sum;
 }
 
 /// Each thread packs its columns of b, and its rows of a where a is stored transposed.
@@ -216,16 +235,9 @@ class SharedProduct {
       : gemm_(gemm), bias_(bias), threads_(threads) {}
 
   void run() const { multiply({}); }
-  /// The same, and returns the sum of the squares of c's values, a f32 c: units of c in f64, then these in
-  /// their order, so the bits do not depend on how c is shared.
+  /// The same, and returns the sum of the squares of c's values, a f32 c.
   double run_with_squares() const {
-    const int64_t rows = units(gemm_.m), panels = 2 * units(gemm_.n);
-    const Scratch<double> squares(rows * panels);
-    std::fill_n(squares.get(), rows * panels, 0.0);
-    multiply({squares.get(), panels});
-    double sum = 0;
-    for (int64_t i = 0; i < rows * panels; ++i) sum += squares.get()[i];
-    return sum;
+    return sum_of_squares(gemm_.m, gemm_.n, [&](SquareSums squares) { multiply(squares); });
   }
 
  private:
@@ -356,7 +368,7 @@ class ProductInPlace {
 
   const Gemm<bfloat16, C>& gemm_;
   const float* bias_;
-  const KeptPanels& kept_;
+  KeptPanels kept_;
   bool streams_;
   PartItems items_;
 };
@@ -376,18 +388,36 @@ KeptPanels kept_panels(const ProductBatch<bfloat16, C>& batch, const Tensor& b) 
   const Gemm<bfloat16, C>& g = batch.first;
   if (kept_operands == nullptr || batch.count != 1 || g.a_transposed) return {};
   const int64_t stride = PairPanels::stride_for(g.k);
-  void* const memory = kept_operands->find(b, {g.b, g.k, g.n, g.ldb, g.b_transposed, PackedForm::bf16_pairs},
-                                           g.m, 4 * PairPanels::size_for(g.k, g.n), [&](void* to) {
-                                             pack_all(g, {static_cast<uint32_t*>(to), stride});
-                                           });
+  void* const memory =
+      kept_operands->find_or_pack(b, {g.b, g.k, g.n, g.ldb, g.b_transposed, PackedForm::bf16_pairs}, g.m,
+                                  4 * PairPanels::size_for(g.k, g.n), [&](void* to) {
+                                    pack_all(g, {static_cast<uint32_t*>(to), stride});
+                                  });
   if (memory == nullptr) return {};
   return PairPanels{static_cast<uint32_t*>(memory), stride};
 }
 
-/// On tiles the squares of a f32 result are summed where it is stored.
+/// A product on vectors, and the sum of the squares of its f32 result. Parts begin with units of squares.
+double vectors_with_squares(const ProductBatch<bfloat16, float>& batch, const float* bias) {
+  const Gemm<bfloat16, float>& all = batch.first;
+  const auto cut = [](const Gemm<bfloat16, float>& gemm, int64_t parts) {
+    return fastest_cut(gemm.m, gemm.n, parts,
+                       {SquareSums::rows, panel_width, gemm.a_transposed ? 32 : 8, 32});
+  };
+  return sum_of_squares(all.m, all.n, [&](SquareSums squares) {
+    for_each_block(batch, grain, cut, [&](const Gemm<bfloat16, float>& block, int64_t column) {
+      const int64_t row = (block.c - all.c - column) / all.ldc;
+      multiply_all_ranges(block, bias ? bias + column : nullptr, {}, squares.at(row, column));
+    });
+  });
+}
+
+/// The squares of a f32 result are summed where it is stored.
 bool run_with_squares(const ProductBatch<bfloat16, float>& batch, const float* bias, int64_t threads) {
   if (!product_squares.wanted || batch.count != 1) return false;
-  product_squares.sum = SharedProduct<float>(batch.first, bias, threads).run_with_squares();
+  product_squares.sum = multiplies_pairs_on_tiles()
+                            ? SharedProduct<float>(batch.first, bias, threads).run_with_squares()
+                            : vectors_with_squares(batch, bias);
   return true;
 }
 bool run_with_squares(const ProductBatch<bfloat16, bfloat16>&, const float*, int64_t) {
@@ -400,7 +430,7 @@ void run(const Tensor& a, const Tensor& b, const float* bias, const Tensor& out,
   const Gemm<bfloat16, C>& first = batch.first;
   const bool on_tiles = multiplies_pairs_on_tiles();
   const int64_t threads = worthwhile_threads(first.m, first.n, first.k, num_threads());
-  if (on_tiles && run_with_squares(batch, bias, threads)) return;
+  if (run_with_squares(batch, bias, threads)) return;
   const bool by_all_threads = batch.count == 1 && on_tiles && threads > 1;
   if (by_all_threads && !multiplies_all_of_k(first)) return SharedProduct<C>(first, bias, threads).run();
   const KeptPanels kept = kept_panels(batch, b);

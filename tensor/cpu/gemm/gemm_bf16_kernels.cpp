@@ -160,6 +160,30 @@ TESSERA_BF16_INLINE void store_whole(const PairTarget& target, int64_t row, int6
     for (int v = 0; v < vectors; ++v) _mm512_storeu_ps(c + v * panel_width, sums[i][v]);
 }
 
+/// Stores sums of f32 and adds the squares of what is stored to their units, the rows of a lane in order.
+template <int rows, int vectors>
+TESSERA_BF16 void store_squared(const PairTarget& target, int64_t row, int64_t column, int64_t left,
+                                const __m512 (&sums)[rows][vectors]) {
+  for (int v = 0; v < vectors; ++v) {
+    const int64_t j = column + v * panel_width;
+    const __mmask16 mask = lanes(left - v * panel_width);
+    const __m512 bias = target.bias ? _mm512_maskz_loadu_ps(mask, target.bias + j) : _mm512_setzero_ps();
+    __m512d low = _mm512_setzero_pd(), high = low;
+    for (int i = 0; i < rows; ++i) {
+      float* const c = static_cast<float*>(target.c) + (row + i) * target.leading + j;
+      __m512 sum = _mm512_maskz_mov_ps(mask, sums[i][v]);
+      if (target.bias) sum = _mm512_add_ps(sum, bias);
+      if (target.accumulate) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, c));
+      _mm512_mask_storeu_ps(c, mask, sum);
+      const __m512d first = _mm512_cvtps_pd(_mm512_castps512_ps256(sum)),
+                    second = _mm512_cvtps_pd(_mm512_extractf32x8_ps(sum, 1));
+      low = _mm512_fmadd_pd(first, first, low);
+      high = _mm512_fmadd_pd(second, second, high);
+    }
+    *target.squares.at(row, j).sums += _mm512_reduce_add_pd(_mm512_add_pd(low, high));
+  }
+}
+
 /// `rows` rows by 16 `vectors` columns of c, from column `column` on; `left` columns exist.
 template <int rows, int vectors>
 TESSERA_BF16 void tile(int64_t k, const PairRows& a, const uint32_t* b, int64_t step,
@@ -180,6 +204,7 @@ TESSERA_BF16 void tile(int64_t k, const PairRows& a, const uint32_t* b, int64_t 
     for (int i = 0; i < rows; ++i) pairs[i] = _mm512_set1_epi32(from[i * a.row].bits);
     multiply_pair<rows, vectors>(pairs, b, step, sums);
   }
+  if (target.squares.sums) return store_squared(target, row, column, left, sums);
   if (left >= vectors * panel_width && target.bias == nullptr && (target.is_f32 || !target.accumulate))
     return store_whole(target, row, column, sums);
   for (int i = 0; i < rows; ++i)

@@ -65,8 +65,8 @@ struct PairRows {
   int64_t row, pair;
 };
 
-/// Sums of squares of what a product on tiles stores in f32: in f64, one for each 32 rows by 16 columns of c,
-/// at sums[i / 32 * leading + j / 16] for element (i, j).
+/// Sums of squares of what a product stores in f32: in f64, one for each 32 rows by 16 columns of c, to which
+/// those of element (i, j) are added at sums[i / 32 * leading + j / 16].
 struct SquareSums {
   static constexpr int64_t rows = 32;
   double* sums = nullptr;  ///< null: none are computed

@@ -55,6 +55,7 @@ void matmul_int8(const Tensor& a, const Tensor& values, const Tensor& scales, co
     const int64_t rows = std::min(step, n - j);
     const Tensor weight = widened.narrow(0, 0, rows);
     dequantize_rows(values.narrow(0, j, rows), scales.narrow(0, j, rows), weight);
+    weight.bump_version();  // packed weights are known by their version
     matmul(a, weight.transpose(0, 1), bias.defined() ? bias.narrow(0, j, rows) : bias, out.narrow(1, j, rows),
            false);
   }

@@ -53,7 +53,7 @@ bool reads_panels_in_place(int64_t k, int64_t leading, int64_t columns) {
 const float* kept_panels_f32(const Tensor& values, const float* b, int64_t leading, bool transposed,
                              int64_t k, int64_t n, int64_t rows) {
   if (kept_operands == nullptr || (!transposed && reads_panels_in_place(k, leading, n))) return nullptr;
-  return static_cast<const float*>(kept_operands->find(
+  return static_cast<const float*>(kept_operands->find_or_pack(
       values, {b, k, n, leading, transposed, PackedForm::f32_panels}, rows,
       4 * packed_panels(n) * packed_panel_stride(k),
       [&](void* to) { pack_in_parallel_f32(b, leading, transposed, k, n, static_cast<float*>(to)); }));

@@ -192,7 +192,7 @@ TEST_CASE("bf16 product: a large result has the bits of its parts, with and with
   set_num_threads(before);
 }
 
-TEST_CASE("bf16 product: on tiles a gradient's squares are summed where it is stored") {
+TEST_CASE("bf16 product: a gradient's squares are summed where it is stored") {
   if (kernels::cpu::bf16_product() != kernels::cpu::Bf16Product::pairs) {
     MESSAGE("skipped: products of bf16 run through f32 here, whatever the model of the tiles does");
     return;
@@ -204,17 +204,11 @@ TEST_CASE("bf16 product: on tiles a gradient's squares are summed where it is st
     check_noted_squares(bf16, 1, 64, 32);
     check_noted_squares(bf16, 1100, 40, 17);
   }
-  if (!kernels::cpu::multiplies_pairs_on_tiles()) {
-    MESSAGE("skipped on registers: this processor has no tiles");
-    const ops::ProductSquaresScope scope;
-    const Tensor x = random_tensor({40, 64}, bf16, 1), dw = Tensor::empty({64, 64}, f32);
-    ops::matmul_out(dw, x.transpose(0, 1), x);
-    CHECK_FALSE(dw.noted_squares().has_value());
-    return;
-  }
   check_noted_squares(bf16, 70, 33, 47);
   check_noted_squares(bf16, 2100, 700, 333);
   check_noted_squares(bf16, 1024, 9000, 18);
+  check_noted_squares(bf16, 1, 64, 32);
+  check_noted_squares(bf16, 40, 20, 130);
 }
 
 TEST_CASE(

@@ -9,6 +9,7 @@
 #include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/cpu/gemm/tiles/tile_registers.h"
 #include "tensor/ops/layers/activation_linear.h"
+#include "tensor/ops/layers/quantized_linear.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/packed_weight_scope.h"
 #include "tensor/threads/parallel.h"
@@ -39,11 +40,11 @@ Tensor product(const Tensor& x, const Tensor& weight) {
   return ops::matmul(x, weight.transpose(0, 1));
 }
 
-/// Checks that `compute` gives the same bits three times in a scope as outside, on one thread and on three,
-/// and that `packed` operands stay packed.
-void check_bits(const std::function<Tensor()>& compute, int64_t packed) {
+/// Checks that `compute` gives the same bits three times in a scope as outside, on one thread and on three
+/// (or one alone), and that `packed` operands stay packed.
+void check_bits(const std::function<Tensor()>& compute, int64_t packed, int most_threads = 3) {
   const Threads threads;
-  for (const int count : {1, 3}) {
+  for (int count = 1; count <= most_threads; count += 2) {
     CAPTURE(count);
     set_num_threads(count);
     const Tensor expected = compute();
@@ -59,7 +60,7 @@ void check_bits(const std::function<Tensor()>& compute, int64_t packed) {
 void check_bf16_products() {
   struct {
     int64_t m, k, n;
-  } const sizes[] = {{33, 64, 48}, {40, 65, 50}, {100, 130, 300}, {17, 3001, 70}, {64, 9001, 40}};
+  } const sizes[] = {{33, 64, 48}, {40, 65, 50}, {100, 130, 300}, {17, 3001, 70}, {33, 9001, 17}};
   for (const auto& s : sizes)
     for (const DType out : {bf16, f32})
       for (const bool transposed : {false, true}) {
@@ -69,7 +70,6 @@ void check_bf16_products() {
                      b = transposed ? weight_of(s.n, s.k, bf16).transpose(0, 1) : weight_of(s.k, s.n, bf16);
         // Threads pack the longest columns together where products run on tiles.
         const bool shared = s.k > 8192 && kernels::cpu::multiplies_pairs_on_tiles();
-        if (shared) continue;
         check_bits(
             [&] {
               const Tensor c = Tensor::empty({s.m, s.n}, out);
@@ -77,7 +77,7 @@ void check_bf16_products() {
               ops::matmul_accumulate(c, a, b);
               return c;
             },
-            1);
+            1, shared ? 1 : 3);
       }
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("packed weights: f32 products have the same bits") {
   const OurKernels ours;
   struct {
     int64_t m, k, n;
-  } const sizes[] = {{48, 40, 600}, {33, 65, 50}, {100, 1300, 300}, {20, 5001, 70}};
+  } const sizes[] = {{48, 40, 600}, {33, 65, 50}, {100, 1300, 300}, {20, 5001, 70}, {100, 90, 320}};
   for (const auto& s : sizes)
     for (const bool transposed : {false, true}) {
       CAPTURE(s.k);
@@ -184,24 +184,56 @@ TEST_CASE("packed weights: another tensor at the same address") {
 
 TEST_CASE("packed weights: those of tensors that are gone are dropped in time") {
   const OurKernels ours;
-  const Tensor x = random_tensor({40, 64}, f32, 1);
+  const Tensor x = random_tensor({40, 64}, f32, 1), dy = random_tensor({40, 600}, f32, 1);
   const PackedWeightScope scope;
-  const auto use = [&](int count) {
-    std::vector<Tensor> weights;  // together, so that each has an address of its own
-    for (int i = 0; i < count; ++i) {
-      weights.push_back(weight_of(80, 64));
-      product(x, weights.back());
-      product(x, weights.back());
-    }
-    return weights;
-  };
   {
-    const std::vector<Tensor> weights = use(255);
-    CHECK(PackedWeightScope::kept_bytes() >= 255 * weights[0].nbytes());
+    std::vector<Tensor> weights;  // together, so that each has an address of its own
+    for (int i = 0; i < 60; ++i) {
+      weights.push_back(weight_of(600, 64));
+      for (int times = 0; times < 2; ++times) {
+        product(x, weights.back());
+        ops::matmul(dy, weights.back());
+      }
+    }
+    CHECK(PackedWeightScope::kept_bytes() >= 60 * weights[0].nbytes());
   }
-  const std::vector<Tensor> longer = {random_tensor({96, 64}, f32, 1), random_tensor({112, 64}, f32, 1)};
-  for (const Tensor& w : longer) product(x, w);  // two more operands than are looked through
+  std::vector<Tensor> others;
+  for (int i = 0; i < 200; ++i) {
+    others.push_back(weight_of(600, 64));
+    product(x, others.back());
+  }
   CHECK(PackedWeightScope::kept_bytes() == 0);
+}
+
+TEST_CASE("packed weights: a renewal before new values does not forget that they come again") {
+  const OurKernels ours;
+  const Tensor x = random_tensor({40, 64}, f32, 1), w = weight_of(80, 64);
+  const PackedWeightScope scope;
+  product(x, w);
+  product(x, w);
+  CHECK(kept_operands->packed() == 1);
+  for (const bool before : {false, true}) {
+    const int64_t packed = kept_operands->packed();
+    if (before) PackedWeightScope::renew();
+    w.fill_(before ? 0.5 : 0.25);
+    if (!before) PackedWeightScope::renew();
+    const Tensor expected = ops::matmul(x, w.clone().transpose(0, 1));
+    CHECK(same_bits(product(x, w), expected));
+    CHECK(kept_operands->packed() == packed + 1);
+    CHECK(same_bits(product(x, w), expected));
+    CHECK(kept_operands->packed() == packed + 1);
+  }
+}
+
+TEST_CASE("packed weights: weights of 8 bits, which a product widens in parts") {
+  const OurKernels ours;
+  for (const DType dtype : {f32, bf16}) {
+    const Tensor x = random_tensor({40, 1024}, dtype, 1);
+    const auto weight = ops::quantize_rows(weight_of(3500, 1024));
+    const Tensor expected = ops::quantized_linear(x, weight);
+    const PackedWeightScope scope;
+    for (int times = 0; times < 3; ++times) CHECK(same_bits(ops::quantized_linear(x, weight), expected));
+  }
 }
 
 TEST_CASE("packed weights: many rows, a scope's end, an inner scope, another thread, and writes by pointer") {
@@ -210,7 +242,7 @@ TEST_CASE("packed weights: many rows, a scope's end, an inner scope, another thr
   CHECK(kept_operands == nullptr);
   CHECK(PackedWeightScope::kept_bytes() == 0);
   {
-    PackedWeightScope scope;
+    const PackedWeightScope scope;
     const Tensor many = random_tensor({257, 64}, f32, 1);
     product(many, w);
     product(many, w);
@@ -228,7 +260,7 @@ TEST_CASE("packed weights: many rows, a scope's end, an inner scope, another thr
     const Tensor expected_many = product(many, w.clone());
     CHECK(same_bits(product(many, w), expected_many));
     w.data<float>()[7] = 3;
-    scope.renew();
+    PackedWeightScope::renew();
     const Tensor expected = product(x, w.clone());
     CHECK(same_bits(product(x, w), expected));
     CHECK(kept_operands->packed() == 2);
