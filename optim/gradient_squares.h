@@ -10,9 +10,9 @@
 namespace tessera::optim {
 
 /// While it lives, the squares of each parameter's gradient are summed as soon as a backward has accumulated
-/// it completely: by the product that computes it (`ProductSquaresScope`), else by
-/// a pass over values that, but for those of large matrices, are still in the cache. A norm that is given the
-/// sums then does not read these gradients again. Small gradients, and those of a model of which all are
+/// it completely: by the product that computes it (`ProductSquaresScope`), else by a pass over values that,
+/// but for those of large matrices, are still in the cache. A norm that is given the sums then does not read
+/// these gradients again. Small gradients, and those of a model of which all are
 /// still in the cache, are left to the norm, which sums them in one pass. Sums of products are added in
 /// another order, so a norm may differ in its last bits. With several backwards a step, make it for the last
 /// one. For a list with a reducer it does nothing: that norm is summed over shards, which are complete only

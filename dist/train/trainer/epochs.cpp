@@ -37,7 +37,7 @@ void Trainer::train_epoch(Task& task, const StageBatches& training, const StageB
   if (index == 0) values_.clear();  // else a run resumed in this epoch has the sums of the batches before
   call([&](Callback& c) { c.on_train_epoch_start(*this, task); });
   std::optional<PackedWeightScope> packed_weights;
-  if (keeps_packed_weights()) packed_weights.emplace();
+  if (keeps_packed_weights(task)) packed_weights.emplace();
   StageBatches::Pass pass = training.epoch(epoch_, index);
   for (; !is_over() && index < training.size(); ++index) {
     call([&](Callback& c) { c.on_before_train_batch(*this, task); });

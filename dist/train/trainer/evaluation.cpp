@@ -186,7 +186,7 @@ std::map<std::string, double> Trainer::evaluate_alone(Task& task, DataModule& da
     pipeline_of(task, stage == Stage::test ? "test" : "validate");  // throws before anything begins
     start_stage(data, stage);
     std::optional<PackedWeightScope> packed_weights;
-    if (keeps_packed_weights()) packed_weights.emplace();
+    if (keeps_packed_weights(task)) packed_weights.emplace();
     values = evaluate(task, StageBatches(loader_of(data, stage), options_, stage), stage);
     reports_.add_after_run(values);
   });
@@ -212,7 +212,7 @@ std::vector<Tensor> Trainer::predict(Task& task, DataModule& data) {
     call([&](Callback& c) { c.on_predict_epoch_start(*this, task); });
     const NoGrad no_grad;
     std::optional<PackedWeightScope> packed_weights;
-    if (keeps_packed_weights()) packed_weights.emplace();
+    if (keeps_packed_weights(task)) packed_weights.emplace();
     StageBatches::Pass pass = batches.epoch(0, 0);
     const DType dtype = compute_dtype_of(task);
     for (int64_t index = 0; const std::optional<MicroBatch> taken = pass.next(); ++index) {

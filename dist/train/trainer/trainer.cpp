@@ -108,10 +108,12 @@ LearningRates& Trainer::rates() {
   return manual_ ? manual_->rates() : *rates_;
 }
 
-/// Weights that ranks shard are not kept: a copy of each would undo the sharding.
-bool Trainer::keeps_packed_weights() {
-  return options_.keep_packed_weights &&
-         !(is_fitting() && dist::traits_of(engine().config().strategy).shards_parameters);
+/// Weights that ranks shard are not kept: a copy of each would undo the sharding. Outside of a fit a model
+/// that `dist::shard` was called for counts as sharded, whatever its strategy.
+bool Trainer::keeps_packed_weights(Task& task) {
+  if (!options_.keep_packed_weights) return false;
+  return is_fitting() ? !dist::traits_of(engine().config().strategy).shards_parameters
+                      : task.module().store() == nullptr;
 }
 
 bool Trainer::is_at_step_end() const {

@@ -223,7 +223,7 @@ class Trainer {
   void call(Point point) {
     for (const auto& callback : options_.callbacks) point(*callback);
   }
-  bool keeps_packed_weights();
+  bool keeps_packed_weights(Task& task);
   void check_sanity(Task& task, const StageBatches& validation);
   void make_up_validation(Task& task, const StageBatches& training, const StageBatches* validation);
   void train_epoch(Task& task, const StageBatches& training, const StageBatches* validation);

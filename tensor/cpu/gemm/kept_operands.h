@@ -28,7 +28,8 @@ struct PackedKey {
 /// Packed second operands of one thread's products.
 class KeptOperands {
  public:
-  /// Rows of a product from which on packing takes a few hundredths of the time: nothing is kept for it.
+  /// The most rows of a product for which an operand is kept: with more, packing takes a few hundredths of
+  /// the time.
   static constexpr int64_t most_rows(PackedForm form) { return form == PackedForm::bf16_pairs ? 1024 : 256; }
 
   /// Writes the packed form to memory of 64-byte alignment.

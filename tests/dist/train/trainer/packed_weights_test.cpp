@@ -10,6 +10,7 @@
 #include "optim/rules/sgd.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/packed_weight_scope.h"
+#include "tests/dist/fsdp/on_threads.h"
 
 using namespace tessera;
 using namespace tessera::training;
@@ -135,7 +136,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("Trainer: evaluations keep weights packed; sharded ones are not kept") {
+TEST_CASE("Trainer: evaluations keep weights packed, and nothing does by default") {
   const OurKernels ours;
   Points data;
   {
@@ -146,12 +147,40 @@ TEST_CASE("Trainer: evaluations keep weights packed; sharded ones are not kept")
     trainer.validate(task, data);
     CHECK(task.most_kept >= 4 * 24 * 40);
   }
-  const Run sharded =
-      run_with({.max_steps = 2, .strategy = "full_shard", .accumulate = 4, .keep_packed_weights = true});
-  CHECK(sharded.losses.size() > 8);
-  CHECK(sharded.most_kept == 0);
   const Run by_default = run_with({.max_steps = 2, .accumulate = 4});
   CHECK(by_default.losses.size() > 8);
   CHECK(by_default.most_kept == 0);
   CHECK(PackedWeightScope::kept_bytes() == 0);
+}
+
+TEST_CASE("Trainer: on two ranks whole weights stay packed, with the same losses, and sharded ones do not") {
+  const OurKernels ours;
+  for (const auto& row : dist::strategy_table) {
+    if (row.traits.replicates) continue;  // of two dimensions
+    CAPTURE(row.name);
+    test::require_no_problems(2, [&](dist::World& world) {
+      const TrainerOptions options{.max_steps = 2,
+                                   .strategy = row.name,
+                                   .accumulate = 4,
+                                   .keep_packed_weights = true,
+                                   .world = &world};
+      Points data;
+      const auto losses = [&](bool keep) {
+        Classifier task;
+        TrainerOptions own = options;
+        own.keep_packed_weights = keep;
+        Trainer trainer(std::move(own));
+        trainer.fit(task, data);
+        trainer.validate(task, data);
+        return std::pair(task.losses, task.most_kept);
+      };
+      const auto [without, nothing] = losses(false);
+      const auto [with, kept] = losses(true);
+      std::vector<std::string> problems;
+      if (with != without) problems.push_back("other losses");
+      if (nothing != 0) problems.push_back(text("kept by default: ", nothing));
+      if ((kept > 0) == row.traits.shards_parameters) problems.push_back(text("kept: ", kept));
+      return problems;
+    });
+  }
 }

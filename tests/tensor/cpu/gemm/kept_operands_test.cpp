@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "tensor/cpu/gemm/gemm_packed.h"
 #include "tensor/cpu/gemm/product_choice.h"
@@ -57,10 +58,11 @@ void check_bits(const std::function<Tensor()>& compute, int64_t packed, int most
   }
 }
 
-void check_bf16_products() {
-  struct {
-    int64_t m, k, n;
-  } const sizes[] = {{33, 64, 48}, {40, 65, 50}, {100, 130, 300}, {17, 3001, 70}, {33, 9001, 17}};
+struct Size {
+  int64_t m, k, n;
+};
+
+void check_bf16_products(const std::vector<Size>& sizes) {
   for (const auto& s : sizes)
     for (const DType out : {bf16, f32})
       for (const bool transposed : {false, true}) {
@@ -105,9 +107,9 @@ TEST_CASE("packed weights: bf16 products have the same bits, on vectors and on t
     MESSAGE("skipped: products of bf16 run through f32 here");
     return;
   }
-  check_bf16_products();
+  check_bf16_products({{33, 64, 48}, {40, 65, 50}, {100, 130, 300}, {17, 3001, 70}, {33, 9001, 17}});
   const kernels::cpu::TileModelScope model;
-  check_bf16_products();
+  check_bf16_products({{33, 64, 48}, {40, 65, 50}, {17, 1101, 20}});
 }
 
 TEST_CASE("packed weights: activation_linear and its backward") {
