@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "tensor/types/dtype.h"
+
 namespace tessera {
 
 namespace kernels::cpu {
@@ -29,6 +31,8 @@ class PackedWeightScope {
 
   /// The bytes that packed weights of this thread's scope occupy; 0 outside of one.
   static int64_t kept_bytes();
+  /// The most bytes that a weight (out, in) of `dtype` takes in a scope: both layouts, whole panels.
+  static int64_t most_bytes(int64_t out, int64_t in, DType dtype);
 
   /// The weights of this thread's scope, if there is one, may have new values now: they are packed again when
   /// they come. Those that came once since the last renewal give their memory back.

@@ -45,7 +45,7 @@ Isa parse_isa_limit(std::string_view value);
 /// The best set that this processor has and kernels were built for, whatever the limit.
 Isa processor_isa();
 /// The limit of the environment: TESSERA_ISA_MAX at the first call of a function here that needs it. It then
-/// holds for the process, oneDNN included (tensor/cpu/gemm/gemm_onednn.h). Throws ConfigError.
+/// holds for the process, oneDNN included (tensor/cpu/gemm/onednn/gemm_onednn.h). Throws ConfigError.
 Isa isa_limit();
 
 /// Whether kernels for `isa` were built in, this processor can run them, and the environment's limit allows

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/onednn/gemm_onednn.h"
 #include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/cpu/gemm/product_squares.h"
 #include "tensor/cpu/matmul.h"

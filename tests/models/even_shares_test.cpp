@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "models/presets.h"
-#include "tensor/cpu/gemm/gemm_bf16.h"
-#include "tensor/cpu/gemm/gemm_packed.h"
-#include "tensor/cpu/gemm/product_blocks.h"
-#include "tensor/cpu/gemm/shared_blocks.h"
+#include "tensor/cpu/gemm/packed/gemm_packed.h"
+#include "tensor/cpu/gemm/pairs/gemm_bf16.h"
+#include "tensor/cpu/gemm/sharing/product_blocks.h"
+#include "tensor/cpu/gemm/sharing/shared_blocks.h"
 
 using namespace tessera;
 using namespace tessera::kernels::cpu;

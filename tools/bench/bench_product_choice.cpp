@@ -18,7 +18,7 @@
 
 #include "dist/train/profile/wall_clock.h"
 #include "models/presets.h"
-#include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/onednn/gemm_onednn.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/cpu/processor.h"
 #include "tensor/error.h"

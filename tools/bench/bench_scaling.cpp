@@ -15,9 +15,9 @@
 #include "models/presets.h"
 #include "tensor/cpu/attention/attention_head_backward.h"
 #include "tensor/cpu/attention/attention_shares.h"
-#include "tensor/cpu/gemm/gemm_bf16.h"
-#include "tensor/cpu/gemm/gemm_packed.h"
-#include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/gemm/packed/gemm_packed.h"
+#include "tensor/cpu/gemm/pairs/gemm_bf16.h"
+#include "tensor/cpu/gemm/sharing/product_blocks.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "data/text/tiny_shakespeare.h"
-#include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/onednn/gemm_onednn.h"
 #include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/device.h"

@@ -13,6 +13,7 @@
 #include "dist/train/plan/stages_plan.h"
 #include "dist/train/trainer/stage_batches.h"
 #include "tensor/error.h"
+#include "tensor/packed_weight_scope.h"
 #include "tensor/profile/cost.h"
 #include "tensor/random/random_context.h"
 
@@ -71,6 +72,16 @@ int64_t state_bytes_of_element(optim::Optimizer& optimizer) {
 int64_t bytes_of(const data::Batch& batch) {
   int64_t bytes = 0;
   for (const data::Field& field : batch.fields()) bytes += field.value.nbytes();
+  return bytes;
+}
+
+/// What a scope that keeps weights packed takes at most, where every matrix is a weight of products.
+int64_t packed_weight_bytes(const nn::Module& module, DType compute) {
+  int64_t bytes = 0;
+  for (const NamedParameter& parameter : module.parameters()) {
+    const Shape& shape = parameter.variable.shape();
+    if (shape.ndim() == 2) bytes += PackedWeightScope::most_bytes(shape[0], shape[1], compute);
+  }
   return bytes;
 }
 
@@ -173,6 +184,13 @@ void Trainer::trace_steps(Task& task, const PlanInput& input, TrainingConfig con
     for (int64_t i = 0; i < config.accumulation_steps; ++i)
       optimize(task, micro_batch(step, i), share, step * plan.micro_batches + i);
   plan.peak = peak_of(account);
+  const bool keeps_packed =
+      options_.keep_packed_weights && device().is_cpu() && !dist::traits_of(plan.strategy).shards_parameters;
+  if (keeps_packed && plan.micro_batches > 1) {
+    const int64_t packed = packed_weight_bytes(task.module(), engine_->compute_dtype());
+    plan.peak.by_category[static_cast<size_t>(MemoryCategory::other)] += packed;
+    plan.peak.total += packed;
+  }
   if (plan.sharding)
     plan.sharding->state.optimizer_state += more_state_bytes(engine_->optimizer(), plan.sharding->units);
 

@@ -1,7 +1,7 @@
 #pragma once  // internal
 
 #include "tensor/cpu/attention/attention_products.h"
-#include "tensor/cpu/gemm/thin_product.h"
+#include "tensor/cpu/gemm/thin/thin_product.h"
 #include "tensor/cpu/loops/convert.h"
 
 namespace tessera::kernels::cpu {

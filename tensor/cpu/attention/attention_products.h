@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "tensor/cpu/attention/attention_rows.h"
-#include "tensor/cpu/gemm/gemm_bf16_kernels.h"
+#include "tensor/cpu/gemm/pairs/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/resident_product.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/cpu/transpose.h"

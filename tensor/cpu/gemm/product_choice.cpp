@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/onednn/gemm_onednn.h"
 #include "tensor/error.h"
 
 namespace tessera::kernels::cpu {

@@ -1,4 +1,4 @@
-#include "tensor/cpu/gemm/int8_rows.h"
+#include "tensor/cpu/gemm/thin/int8_rows.h"
 
 #include "tensor/cpu/isa/stored_lanes.h"
 

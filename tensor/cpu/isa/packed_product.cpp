@@ -1,7 +1,7 @@
 // A tile of rows by panels of c stays in registers over all of k: for each p, the panels' rows are loaded
 // once, and one element of each row of a is broadcast. As resident_product.cpp, this file is compiled with
 // contraction: a product and its sum become one instruction.
-#include "tensor/cpu/gemm/packed_product.h"
+#include "tensor/cpu/gemm/packed/packed_product.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Each thread streams rows of b once. A tile of c is a few rows of a by a few rows of b, with a register of
 // partial sums per element; four such registers are added up at a time. Compiled with contraction: a product
 // and its sum become one instruction.
-#include "tensor/cpu/gemm/thin_product.h"
+#include "tensor/cpu/gemm/thin/thin_product.h"
 
 #include "tensor/cpu/isa/stored_lanes.h"
 

@@ -8,10 +8,10 @@
 #include <memory>
 #include <optional>
 
-#include "tensor/cpu/gemm/gemm_packed.h"
-#include "tensor/cpu/gemm/gemm_thin.h"
-#include "tensor/cpu/gemm/product_blocks.h"
-#include "tensor/cpu/gemm/shared_work.h"
+#include "tensor/cpu/gemm/packed/gemm_packed.h"
+#include "tensor/cpu/gemm/sharing/product_blocks.h"
+#include "tensor/cpu/gemm/sharing/shared_work.h"
+#include "tensor/cpu/gemm/thin/gemm_thin.h"
 #include "tensor/cpu/layers/activation_products.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/cpu/transpose.h"

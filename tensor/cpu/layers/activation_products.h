@@ -5,7 +5,7 @@
 
 #include "tensor/arguments/activation_table.h"
 #include "tensor/cpu/gemm/gemm_eigen.h"
-#include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/onednn/gemm_onednn.h"
 #include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/value_and_gradient.h"

@@ -7,8 +7,8 @@
 
 #include "tensor/arguments/activation_table.h"
 #include "tensor/cpu/attention/attention_products.h"
-#include "tensor/cpu/gemm/gemm_int8.h"
-#include "tensor/cpu/gemm/gemm_thin.h"
+#include "tensor/cpu/gemm/thin/gemm_int8.h"
+#include "tensor/cpu/gemm/thin/gemm_thin.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/normalization_rows.h"

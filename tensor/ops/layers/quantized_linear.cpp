@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "tensor/cpu/gemm/gemm_int8.h"
-#include "tensor/cpu/gemm/int8_rows.h"
+#include "tensor/cpu/gemm/thin/gemm_int8.h"
+#include "tensor/cpu/gemm/thin/int8_rows.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 #include "tensor/profile/cost.h"

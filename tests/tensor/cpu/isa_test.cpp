@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string>
 
-#include "tensor/cpu/gemm/gemm_bf16_kernels.h"
-#include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/onednn/gemm_onednn.h"
+#include "tensor/cpu/gemm/pairs/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/cpu/transpose.h"
 #include "tensor/error.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/onednn/gemm_onednn.h"
 #include "tensor/profile/cost.h"
 #include "tensor/threads/parallel.h"
 #include "tests/tensor/test_values.h"

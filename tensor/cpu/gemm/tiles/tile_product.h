@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "tensor/cpu/gemm/gemm_bf16_kernels.h"
+#include "tensor/cpu/gemm/pairs/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/tiles/tile_shapes.h"
 #include "tensor/cpu/loops/scratch.h"
 

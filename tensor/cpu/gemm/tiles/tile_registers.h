@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tensor/cpu/gemm/gemm_bf16_kernels.h"
+#include "tensor/cpu/gemm/pairs/gemm_bf16_kernels.h"
 
 namespace tessera::kernels::cpu {
 

@@ -11,6 +11,7 @@
 #include "optim/rules/adam.h"
 #include "optim/rules/sgd.h"
 #include "tensor/error.h"
+#include "tensor/ops/matmul.h"
 #include "tensor/random/random_context.h"
 #include "tests/support/error_text.h"
 
@@ -116,6 +117,36 @@ TEST_CASE(
       const int64_t planned = Trainer(options).plan(make<>, data).peak.total, real = measured(options, 16);
       CHECK(std::abs(planned - real) <= 256);
     }
+  }
+}
+
+TEST_CASE("Trainer::plan: weights that stay packed count with what they can take, in several micro-batches") {
+  struct Restore {
+    MatmulBackend before = matmul_backend();
+    ~Restore() { set_matmul_backend(before); }
+  } restore;
+  set_matmul_backend(MatmulBackend::packed);  // products that keep operands, on any processor
+  for (const int64_t accumulate : {1, 2, 4}) {
+    CAPTURE(accumulate);
+    TrainerOptions options{.max_steps = 1, .accumulate = accumulate};
+    Points data;
+    data.batch_size = 32;
+    const StepPlan without = Trainer(options).plan(make<>, data);
+    const int64_t real_without = measured(options, 32);
+    options.keep_packed_weights = true;
+    const StepPlan with = Trainer(options).plan(make<>, data);
+    // Each weight in both layouts, the eight columns of the second one in a panel of sixteen.
+    const int64_t added = with.peak.total - without.peak.total, values = 2 * in * hidden + 3 * hidden * out;
+    CHECK(bytes(with, MemoryCategory::other) - bytes(without, MemoryCategory::other) == added);
+    if (accumulate == 1) {
+      CHECK(added == 0);
+      continue;
+    }
+    CHECK(added >= 4 * values);
+    CHECK(added <= 4 * values + 4 * 16 * (in + hidden + hidden + out));
+    const int64_t kept = measured(options, 32) - real_without;
+    CHECK(kept >= 4 * in * hidden);
+    CHECK(kept <= added);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "tensor/cpu/gemm/gemm_bf16_kernels.h"
+#include "tensor/cpu/gemm/pairs/gemm_bf16_kernels.h"
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "tensor/cpu/gemm/product_blocks.h"
 #include "tensor/cpu/gemm/product_choice.h"
+#include "tensor/cpu/gemm/sharing/product_blocks.h"
 #include "tensor/cpu/gemm/tiles/tile_registers.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/ops/matmul.h"

@@ -1,4 +1,4 @@
-#include "tensor/cpu/gemm/gemm_int8.h"
+#include "tensor/cpu/gemm/thin/gemm_int8.h"
 
 #include <doctest/doctest.h>
 

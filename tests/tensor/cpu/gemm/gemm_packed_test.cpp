@@ -1,4 +1,4 @@
-#include "tensor/cpu/gemm/gemm_packed.h"
+#include "tensor/cpu/gemm/packed/gemm_packed.h"
 
 #include <doctest/doctest.h>
 

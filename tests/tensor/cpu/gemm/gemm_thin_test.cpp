@@ -1,4 +1,4 @@
-#include "tensor/cpu/gemm/gemm_thin.h"
+#include "tensor/cpu/gemm/thin/gemm_thin.h"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "tensor/cpu/gemm/gemm_packed.h"
+#include "tensor/cpu/gemm/packed/gemm_packed.h"
 #include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/cpu/gemm/tiles/tile_registers.h"
 #include "tensor/ops/layers/activation_linear.h"

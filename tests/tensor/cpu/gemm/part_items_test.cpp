@@ -1,6 +1,6 @@
 // The items of a product's parts: every element of c once, whatever the cut, the sizes and the number of
 // threads.
-#include "tensor/cpu/gemm/part_items.h"
+#include "tensor/cpu/gemm/sharing/part_items.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Blocks of a product that threads take as they get to them: every block once, and evenly.
-#include "tensor/cpu/gemm/shared_blocks.h"
+#include "tensor/cpu/gemm/sharing/shared_blocks.h"
 
 #include <doctest/doctest.h>
 

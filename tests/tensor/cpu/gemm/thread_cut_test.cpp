@@ -1,5 +1,5 @@
 // How products are shared among many threads: every element once, and no thread with much more than others.
-#include "tensor/cpu/gemm/thread_cut.h"
+#include "tensor/cpu/gemm/sharing/thread_cut.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/gemm/sharing/product_blocks.h"
 #include "tensor/ops/creation/random.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/threads/parallel.h"

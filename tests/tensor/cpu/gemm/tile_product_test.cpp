@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "tensor/cpu/gemm/gemm_bf16.h"
-#include "tensor/cpu/gemm/gemm_bf16_kernels.h"
+#include "tensor/cpu/gemm/pairs/gemm_bf16.h"
+#include "tensor/cpu/gemm/pairs/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/tiles/tile_model.h"
 #include "tensor/cpu/gemm/tiles/tile_registers.h"
 #include "tensor/error.h"

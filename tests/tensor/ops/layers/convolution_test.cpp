@@ -6,7 +6,7 @@
 
 #include "tensor/channels_last.h"
 #include "tensor/cpu/convolution/winograd.h"
-#include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/onednn/gemm_onednn.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/profile/cost.h"

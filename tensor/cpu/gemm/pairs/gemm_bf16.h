@@ -1,14 +1,13 @@
 #pragma once  // internal
 
 #include "tensor/cpu/gemm/gemm.h"
-#include "tensor/cpu/gemm/shared_blocks.h"
+#include "tensor/cpu/gemm/sharing/shared_blocks.h"
 #include "tensor/tensor.h"
 
 namespace tessera::kernels::cpu {
 
-/// One bf16 product in the calling thread, where `multiplies_bf16_pairs()`
-/// (tensor/cpu/gemm/gemm_bf16_kernels.h). `bias` (n, or null) is added before the one rounding. C is bf16 or
-/// f32.
+/// One bf16 product in the calling thread, where `multiplies_bf16_pairs()` (gemm_bf16_kernels.h). `bias` (n,
+/// or null) is added before the one rounding. C is bf16 or f32.
 template <class C>
 void gemm_bf16(const Gemm<bfloat16, C>& gemm, const float* bias = nullptr);
 

@@ -4,7 +4,7 @@
 //
 // Each function declares its instruction set as an attribute; no inline function is shared with other
 // sources.
-#include "tensor/cpu/gemm/gemm_bf16_kernels.h"
+#include "tensor/cpu/gemm/pairs/gemm_bf16_kernels.h"
 
 #include "tensor/cpu/gemm/tiles/tile_registers.h"
 #include "tensor/cpu/isa.h"

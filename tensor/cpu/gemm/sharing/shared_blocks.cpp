@@ -1,4 +1,4 @@
-#include "tensor/cpu/gemm/shared_blocks.h"
+#include "tensor/cpu/gemm/sharing/shared_blocks.h"
 
 #include <algorithm>
 

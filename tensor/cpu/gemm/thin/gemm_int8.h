@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tensor/cpu/gemm/gemm_thin.h"
+#include "tensor/cpu/gemm/thin/gemm_thin.h"
 #include "tensor/tensor.h"
 
 namespace tessera::kernels::cpu {

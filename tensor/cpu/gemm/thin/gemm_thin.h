@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "tensor/cpu/gemm/gemm.h"
-#include "tensor/cpu/gemm/thin_product.h"
+#include "tensor/cpu/gemm/thin/thin_product.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/tensor.h"
 #include "tensor/threads/parallel.h"

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tensor/cpu/gemm/shared_work.h"
+#include "tensor/cpu/gemm/sharing/shared_work.h"
 
 namespace tessera::kernels::cpu {
 

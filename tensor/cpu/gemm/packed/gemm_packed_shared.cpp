@@ -1,18 +1,18 @@
 // f32 products by all threads, with our kernels. The bits of c do not depend on how it is shared, so threads
-// take items as they get to them (shared_work.h).
+// take items as they get to them (../sharing/shared_work.h).
 //
-// A first operand in place (y = x W^T, dx = dy W): each thread has a part of c (thread_cut.h), in columns
-// that it packs as it gets to them and bands of rows; a thread that takes bands of another's part packs their
-// columns again. A first operand that is stored transposed (dW = dy^T x) is packed too, and each of its rows
-// is needed by all columns: all threads pack both operands, then share the blocks of a grid.
+// A first operand in place (y = x W^T, dx = dy W): each thread has a part of c (../sharing/thread_cut.h), in
+// columns that it packs as it gets to them and bands of rows; a thread that takes bands of another's part
+// packs their columns again. A first operand that is stored transposed (dW = dy^T x) is packed too, and each
+// of its rows is needed by all columns: all threads pack both operands, then share the blocks of a grid.
 #include <algorithm>
 #include <memory>
 
-#include "tensor/cpu/gemm/gemm_packed.h"
-#include "tensor/cpu/gemm/packed_ranges.h"
-#include "tensor/cpu/gemm/part_items.h"
-#include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/gemm/packed/gemm_packed.h"
+#include "tensor/cpu/gemm/packed/packed_ranges.h"
 #include "tensor/cpu/gemm/product_squares.h"
+#include "tensor/cpu/gemm/sharing/part_items.h"
+#include "tensor/cpu/gemm/sharing/product_blocks.h"
 #include "tensor/cpu/loops/streamed_result.h"
 
 namespace tessera::kernels::cpu {

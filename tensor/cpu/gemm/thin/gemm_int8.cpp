@@ -1,8 +1,8 @@
-#include "tensor/cpu/gemm/gemm_int8.h"
+#include "tensor/cpu/gemm/thin/gemm_int8.h"
 
 #include <algorithm>
 
-#include "tensor/cpu/gemm/int8_rows.h"
+#include "tensor/cpu/gemm/thin/int8_rows.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/cpu/matmul.h"

@@ -3,13 +3,12 @@
 #include <cstdint>
 
 #include "tensor/cpu/gemm/gemm.h"
-#include "tensor/cpu/gemm/packed_product.h"
-#include "tensor/cpu/gemm/shared_blocks.h"
+#include "tensor/cpu/gemm/packed/packed_product.h"
+#include "tensor/cpu/gemm/sharing/shared_blocks.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/tensor.h"
 
-/// f32 products by our own kernels (tensor/cpu/gemm/packed_product.h); README.md in this folder has the
-/// blocks and their reasons.
+/// f32 products by our own kernels (packed_product.h); ../README.md has the blocks and their reasons.
 namespace tessera::kernels::cpu {
 
 /// One product in the calling thread; `bias` (n, or null) is added last. An element's bits depend on k, the
@@ -18,8 +17,8 @@ namespace tessera::kernels::cpu {
 void gemm_packed_f32(const Gemm<float>& gemm, const float* bias, const float* kept = nullptr);
 
 /// The panels of a second operand (k, n), a window of `values`, that stays packed between products
-/// (kept_operands.h), for one of `rows` rows; null where it does not, or where it is small enough to be read
-/// in place. Panels are `packed_panel_stride(k)` apart.
+/// (../kept_operands.h), for one of `rows` rows; null where it does not, or where it is small enough to be
+/// read in place. Panels are `packed_panel_stride(k)` apart.
 const float* kept_panels_f32(const Tensor& values, const float* b, int64_t leading, bool transposed,
                              int64_t k, int64_t n, int64_t rows);
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "tensor/cpu/gemm/shared_work.h"
-#include "tensor/cpu/gemm/thread_cut.h"
+#include "tensor/cpu/gemm/sharing/shared_work.h"
+#include "tensor/cpu/gemm/sharing/thread_cut.h"
 
 namespace tessera::kernels::cpu {
 

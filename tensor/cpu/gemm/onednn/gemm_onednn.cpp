@@ -1,4 +1,4 @@
-#include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/onednn/gemm_onednn.h"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "tensor/cpu/gemm/onednn_threads.h"
+#include "tensor/cpu/gemm/onednn/onednn_threads.h"
 
 namespace tessera::kernels::cpu {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "tensor/cpu/gemm/packed_product.h"
+#include "tensor/cpu/gemm/packed/packed_product.h"
 #include "tensor/cpu/loops/scratch.h"
 
 /// The blocks of an f32 product by our kernels: how long its ranges of k are, and the layout of a packed

@@ -1,4 +1,4 @@
-#include "tensor/cpu/gemm/thread_cut.h"
+#include "tensor/cpu/gemm/sharing/thread_cut.h"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 // (pairs or tiles of bf16), each thread packing its own block. A weight is thus packed once a step for the
 // forward and once for the backward.
 
-#include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/onednn/gemm_onednn.h"
 
 #if defined(TESSERA_WITH_ONEDNN)
 
@@ -13,8 +13,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tensor/cpu/gemm/onednn_threads.h"
-#include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/gemm/onednn/onednn_threads.h"
+#include "tensor/cpu/gemm/sharing/product_blocks.h"
 #include "tensor/cpu/loops/scratch.h"
 
 namespace tessera::kernels::cpu {

@@ -14,7 +14,7 @@ inline constexpr int64_t panel_width = 16;
 inline constexpr int64_t tile_rows = 8;
 
 /// Whether this processor has the instructions and the limit on instruction sets (tensor/cpu/isa.h) allows
-/// them; or a model of the tiles is used (tiles/tile_registers.h).
+/// them; or a model of the tiles is used (../tiles/tile_registers.h).
 bool multiplies_bf16_pairs();
 /// Whether products run on tiles, or on their model: where the pairs of the first operand lie side by side.
 bool multiplies_pairs_on_tiles();

@@ -1,9 +1,9 @@
-#include "tensor/cpu/gemm/gemm_packed.h"
+#include "tensor/cpu/gemm/packed/gemm_packed.h"
 
 #include <algorithm>
 
 #include "tensor/cpu/gemm/kept_operands.h"
-#include "tensor/cpu/gemm/packed_ranges.h"
+#include "tensor/cpu/gemm/packed/packed_ranges.h"
 #include "tensor/cpu/loops/streamed_result.h"
 
 namespace tessera::kernels::cpu {

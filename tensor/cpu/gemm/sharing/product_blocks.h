@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tensor/cpu/gemm/gemm.h"
-#include "tensor/cpu/gemm/thread_cut.h"
+#include "tensor/cpu/gemm/sharing/thread_cut.h"
 #include "tensor/matrix_layout.h"
 #include "tensor/strided_loop.h"
 #include "tensor/threads/parallel.h"

@@ -3,19 +3,19 @@
 // transposed (in a weight's gradient): then it is packed too, in ranges of k, and their sums are added up in
 // c. On tiles threads share the blocks of c: of a weight's gradient they pack both operands together, else
 // each packs the columns of its part.
-#include "tensor/cpu/gemm/gemm_bf16.h"
+#include "tensor/cpu/gemm/pairs/gemm_bf16.h"
 
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <type_traits>
 
-#include "tensor/cpu/gemm/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/kept_operands.h"
-#include "tensor/cpu/gemm/part_items.h"
-#include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/gemm/pairs/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/product_squares.h"
-#include "tensor/cpu/gemm/shared_blocks.h"
+#include "tensor/cpu/gemm/sharing/part_items.h"
+#include "tensor/cpu/gemm/sharing/product_blocks.h"
+#include "tensor/cpu/gemm/sharing/shared_blocks.h"
 #include "tensor/cpu/gemm/tiles/tile_product.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/scratch.h"

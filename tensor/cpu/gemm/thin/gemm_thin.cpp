@@ -1,9 +1,9 @@
-#include "tensor/cpu/gemm/gemm_thin.h"
+#include "tensor/cpu/gemm/thin/gemm_thin.h"
 
 #include <algorithm>
 
-#include "tensor/cpu/gemm/product_blocks.h"
 #include "tensor/cpu/gemm/product_choice.h"
+#include "tensor/cpu/gemm/sharing/product_blocks.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/scratch.h"
 
