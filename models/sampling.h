@@ -30,7 +30,10 @@ void check(const SamplingOptions& options, int64_t model_vocabulary);
 /// the number of ids drawn before; its context is its own, so rows of different lengths do not meet. A row
 /// that has stopped leaves the batch. A context grows to the block size and then restarts with its newest
 /// half, since positions are absolute: so each id has the same context with the cache, which computes every
-/// position once, as without it. Throws as `check`, and ConfigError for an empty prompt or no prompts.
+/// position once, as without it. On the CPU weights that come again in products of more than 16 rows (a
+/// context that restarts, a batch of many rows) stay packed until the end, which takes up to the weights'
+/// bytes once more; not those of sharded models. Throws as `check`, and ConfigError for an empty prompt or no
+/// prompts.
 std::vector<std::vector<int64_t>> generate(Gpt& gpt, std::span<const std::vector<int64_t>> prompts,
                                            const SamplingOptions& options,
                                            const std::function<void(int64_t row, int64_t id)>& emit = {});

@@ -1,13 +1,19 @@
 #include <doctest/doctest.h>
 
 #include "autograd/debug/graph_dot.h"
+#include "autograd/functions/elementwise/activation.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/unary.h"
+#include "autograd/functions/matmul.h"
 #include "autograd/recompute/checkpoint.h"
 #include "autograd/recompute/first_run.h"
 #include "autograd/record.h"
 #include "tensor/memory/account.h"
+#include "tensor/ops/creation/creation.h"
 #include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/matmul.h"
+#include "tensor/packed_weight_scope.h"
+#include "tests/tensor/test_values.h"
 
 using namespace tessera;
 
@@ -260,4 +266,30 @@ TEST_CASE("checkpoint: a rerun that saves other values is an error that names th
   };
   CHECK_THROWS_WITH_AS(checkpoint_segment("blocks.3", saves_less, {x})[0].backward(seed()),
                        doctest::Contains("saved 2 values, the first run saved 4"), AutogradError);
+}
+
+TEST_CASE("checkpoint: a weight that stays packed serves the first run and the rerun, with the same bits") {
+  struct Restore {
+    MatmulBackend before = matmul_backend();
+    ~Restore() { set_matmul_backend(before); }
+  } restore;
+  set_matmul_backend(MatmulBackend::packed);
+  const Tensor values = random_tensor({32, 48}, f32, 1), weight = random_tensor({40, 48}, f32, 2);
+  struct Gradients {
+    Tensor x, w;
+    int64_t kept;
+  };
+  const auto run = [&] {
+    const Variable x = Variable::leaf(values), w = Variable::leaf(weight);
+    const Variable y = checkpoint([&](const Variable& in) { return gelu(linear(in, w)); }, x);
+    y.backward(Variable(ops::ones_like(y.value())));
+    return Gradients{x.grad().value(), w.grad().value(), PackedWeightScope::kept_bytes()};
+  };
+  const Gradients without = run();
+  const PackedWeightScope scope;
+  const Gradients with = run();
+  CHECK(without.kept == 0);
+  CHECK(with.kept >= 4 * 40 * 48);
+  CHECK(same_bits(with.x, without.x));
+  CHECK(same_bits(with.w, without.w));
 }

@@ -12,6 +12,7 @@
 #include "tensor/cpu/gemm/pairs/gemm_bf16.h"
 #include "tensor/cpu/gemm/sharing/product_blocks.h"
 #include "tensor/cpu/gemm/sharing/shared_blocks.h"
+#include "tensor/cpu/layers/activation_products.h"
 
 using namespace tessera;
 using namespace tessera::kernels::cpu;
@@ -137,4 +138,44 @@ TEST_CASE("even shares: 1 to 128 threads take the blocks of a grid evenly") {
     CHECK(plans > 10000);
     CHECK(uneven * path.one_in < plans);
   }
+}
+
+namespace {
+
+/// The busiest thread's part of an extent that `SharedWork` deals in items of `step`, by its own formula.
+int64_t busiest_of(int64_t extent, int64_t step, int64_t threads) {
+  const int64_t items = (extent + step - 1) / step;
+  int64_t most = 0;
+  for (int64_t t = 0; t < threads; ++t)
+    most = std::max(most, std::min(extent, items * (t + 1) / threads * step) - items * t / threads * step);
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("even shares: 1 to 128 threads share a linear layer of f(x) evenly, or its products one by one") {
+  int64_t items = 0, one_by_one = 0;
+  for (const std::string& name : models::preset_names()) {
+    const models::Preset preset = models::preset(name, 65);
+    const int64_t rows = preset.batch_size * preset.model.block_size, in = 4 * preset.model.width;
+    for (int64_t threads = 1; threads <= 128; ++threads) {
+      INFO(name, ": ", rows, " rows, ", in, " wide, threads ", threads);
+      const int64_t height = activation_forward_rows(rows, in, threads),
+                    width = activation_backward_columns(in, threads);
+      CHECK(height % 8 == 0);
+      CHECK(width % 16 == 0);
+      for (const auto& [extent, step] : {std::pair(rows, height), std::pair(in, width)}) {
+        ++(step > 0 ? items : one_by_one);
+        if (step > 0) CHECK(10 * extent >= 9 * threads * busiest_of(extent, step, threads));
+      }
+      // Few threads have items, so f(x) stays in their caches.
+      if (threads == 1 || threads == 2 || threads == 4 || (threads == 8 && name != "tiny")) {
+        CHECK(height > 0);
+        CHECK(width > 0);
+      }
+    }
+  }
+  INFO(items, " by items, ", one_by_one, " one by one");
+  CHECK(items > one_by_one / 2);
+  CHECK(one_by_one > 0);
 }

@@ -10,6 +10,8 @@
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/grad_mode.h"
 #include "nn/materialize.h"
+#include "tensor/ops/matmul.h"
+#include "tensor/packed_weight_scope.h"
 #include "tensor/random/philox.h"
 #include "tensor/threads/parallel.h"
 #include "tests/tensor/test_values.h"
@@ -263,4 +265,21 @@ TEST_CASE("generate: options and prompts that make no sense are named") {
   CHECK_THROWS_WITH_AS(generate(gpt, std::vector<Ids>{{1}, {}}, {}), doctest::Contains("is empty"),
                        ConfigError);
   CHECK(generate(gpt, prompts, {.length = 0}) == std::vector<Ids>(prompts.size()));
+}
+
+TEST_CASE("generate: contexts that restart read weights that stay packed, and draw the same ids") {
+  struct Restore {
+    MatmulBackend before = matmul_backend();
+    ~Restore() { set_matmul_backend(before); }
+  } restore;
+  set_matmul_backend(MatmulBackend::packed);
+  SmallGpt gpt;
+  const SamplingOptions options{.length = 3 * block, .temperature = 1.0, .top_k = 20, .seed = 3};
+  std::vector<Ids> expected;
+  for (size_t row = 0; row < prompts.size(); ++row)
+    expected.push_back(by_hand(gpt, prompts[row], options, static_cast<int64_t>(row)));
+  const PackedWeightScope scope;  // what `generate` keeps is this scope's, so it can be counted
+  const std::vector<Ids> drawn = generate(gpt, prompts, options);
+  CHECK(PackedWeightScope::kept_bytes() > 0);
+  CHECK(drawn == expected);
 }

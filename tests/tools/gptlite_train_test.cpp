@@ -200,6 +200,29 @@ TEST_CASE("gptlite train: on a full disk it ends with 3, and the older checkpoin
   CHECK(gptlite(flags).status == 0);  // with space, it resumes
 }
 
+TEST_CASE("gptlite train --keep-packed-weights: the same losses, and the plan counts the bytes") {
+  struct Restore {
+    MatmulBackend before = matmul_backend();
+    ~Restore() { set_matmul_backend(before); }
+  } restore;
+  set_matmul_backend(MatmulBackend::packed);
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.end(), {"--steps", "3", "--micro-batch-size", "2", "--metrics", folder / name});
+    const Outcome outcome = gptlite(tiny_training(folder / ("out-" + name), more));
+    REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
+    more.emplace_back("--explain");
+    return std::pair(losses_of(folder / name), gptlite(tiny_training(folder / "plan", more)).out);
+  };
+  const auto [losses, plan] = run("without", {});
+  const auto [kept_losses, kept_plan] = run("with", {"--keep-packed-weights"});
+  CHECK(losses.size() == 3);
+  CHECK(kept_losses == losses);
+  const auto peak = [](const std::string& text) { return text.substr(text.find("bytes at the peak")); };
+  CHECK(contains(peak(kept_plan), "other"));
+  CHECK(peak(kept_plan) != peak(plan));
+}
+
 TEST_CASE("gptlite train --explain: every option with its source; nothing is written") {
   const TemporaryFolder folder;
   const std::string out = folder / "out";

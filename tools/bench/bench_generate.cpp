@@ -74,15 +74,22 @@ class Reader {
   }
   int64_t bytes() const { return bytes_; }
 
-  /// The seconds that reading all of it takes, in all threads.
+  /// The seconds that reading all of it takes, in all threads: eight streams at a time, prefetched, since one
+  /// stream after another does not reach the memory's rate.
   double read() {
     const double began = seconds();
     parallel_for(std::ssize(ranges_), 1, [&](int64_t begin, int64_t end) {
-      uint64_t sums[32] = {};
+      constexpr int64_t streams = 8, line = 8, ahead = 256;  // words
+      uint64_t sums[line] = {};
       for (int64_t r = begin; r < end; ++r) {
         const auto& [from, words] = ranges_[static_cast<size_t>(r)];
-        for (int64_t i = 0; i + 32 <= words; i += 32)
-          for (int64_t j = 0; j < 32; ++j) sums[j] += from[i + j];
+        const int64_t length = words / streams;
+        for (int64_t i = 0; i < length; i += line)
+          for (int64_t s = 0; s < streams; ++s) {
+            const uint64_t* const at = from + s * length + i;
+            __builtin_prefetch(at + ahead);
+            for (int64_t j = 0; j < std::min(line, length - i); ++j) sums[j] += at[j];
+          }
       }
       sum_ += std::accumulate(std::begin(sums), std::end(sums), uint64_t{0});
     });

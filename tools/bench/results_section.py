@@ -36,10 +36,11 @@ def main():
     parser.add_argument("--file", type=pathlib.Path, required=True, help="of results; it is made where there is none")
     parser.add_argument("--body", type=pathlib.Path, required=True, help="file with the tables")
     parser.add_argument("--command", required=True, help="that made them")
+    parser.add_argument("--date", default=datetime.date.today().isoformat(), help="of the section; default: today")
     run_pair.add_tools(parser)
     options = parser.parse_args()
     processor, torch = run_pair.processor(), run_pair.torch_version(options)
-    heading = f"{datetime.date.today().isoformat()}, {processor}, {options.threads} threads"
+    heading = f"{options.date}, {processor}, {options.threads} threads"
     heading += f", PyTorch {torch}" if torch else ""
     text = options.file.read_text(encoding="utf-8") if options.file.exists() else "# Results\n"
     body = re.sub(r"\n{3,}", "\n\n", options.body.read_text(encoding="utf-8"))

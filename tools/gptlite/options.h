@@ -73,6 +73,8 @@ struct Run {
   std::string activation_offload = {};
   int64_t activation_offload_bytes = 0;
   /// @}
+  bool keep_packed_weights =
+      false;  ///< as in training::TrainerOptions; not in checkpoints, for the same bits
   Parallel parallel = {};
   std::string dataset = "tiny-shakespeare";
   std::string data;  ///< the dataset's file or folder; empty: where the dataset is searched for

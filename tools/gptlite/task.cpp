@@ -146,6 +146,7 @@ training::TrainerOptions trainer_options(const Run& run, dist::World* world) {
   options.seed = run.seed;
   options.activation_offload = run.activation_offload;
   options.activation_offload_bytes = run.activation_offload_bytes;
+  options.keep_packed_weights = run.keep_packed_weights;
   options.units = unit_policy(run.parallel.auto_wrap);
   options.world = world;
   if (run.parallel.pipeline_stages > 0) {

@@ -186,7 +186,7 @@ void Trainer::trace_steps(Task& task, const PlanInput& input, TrainingConfig con
   plan.peak = peak_of(account);
   const bool keeps_packed =
       options_.keep_packed_weights && device().is_cpu() && !dist::traits_of(plan.strategy).shards_parameters;
-  if (keeps_packed && plan.micro_batches > 1) {
+  if (keeps_packed) {
     const int64_t packed = packed_weight_bytes(task.module(), engine_->compute_dtype());
     plan.peak.by_category[static_cast<size_t>(MemoryCategory::other)] += packed;
     plan.peak.total += packed;

@@ -108,10 +108,11 @@ LearningRates& Trainer::rates() {
   return manual_ ? manual_->rates() : *rates_;
 }
 
-/// Weights that ranks shard are not kept: a copy of each would undo the sharding. Outside of a fit a model
+/// Weights that ranks shard are not kept: a copy of each would undo the sharding. In stages no plan counts
+/// them. Outside of a fit a model
 /// that `dist::shard` was called for counts as sharded, whatever its strategy.
 bool Trainer::keeps_packed_weights(Task& task) {
-  if (!options_.keep_packed_weights) return false;
+  if (!options_.keep_packed_weights || options_.stages.stages > 0) return false;
   return is_fitting() ? !dist::traits_of(engine().config().strategy).shards_parameters
                       : task.module().store() == nullptr;
 }

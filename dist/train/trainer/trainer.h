@@ -52,8 +52,8 @@ struct TrainerOptions {
   std::string activation_offload = {};   ///< as in TrainingConfig
   int64_t activation_offload_bytes = 0;  ///< as in TrainingConfig
   /// On a CPU weights stay packed between the micro-batches of a step, and in evaluations, where ranks do not
-  /// shard them (`PackedWeightScope`): faster products of few rows, for up to twice the weights' bytes.
-  /// `plan` counts the most that they can take in a step of several micro-batches.
+  /// shard them and without stages (`PackedWeightScope`): faster products of few rows, for up to twice the
+  /// weights' bytes. `plan` counts the most that they can take.
   bool keep_packed_weights = false;
   uint64_t seed = 42;  ///< of first weights, orders and dropout
   /// A checkpoint's folder, or a run's (its latest): `fit` continues it with the same bits, on any number of

@@ -15,6 +15,8 @@ struct Measured {
   F32Product in_place, transposed;  ///< products of many rows, by the first operand
   /// Fewer rows are oneDNN's: with a in place, and stored transposed (rows of a weight's gradient).
   int64_t library_below = 128, transposed_library_below = 128;
+  /// Whether the gradient of a linear layer of f(x) is faster with both of its products ours.
+  bool activation_gradient = false;
 };
 
 // Lines are printed by tools/bench/bench_product_choice. A processor without a line takes that of `other`,
@@ -27,7 +29,7 @@ constexpr Measured table[] = {
     {Processor::zen3, Isa::avx2, packed, packed},
     {Processor::zen5, Isa::avx2, packed, packed},
     {Processor::zen5, Isa::avx512, packed, library},
-    {Processor::sapphire_rapids, Isa::avx512, packed, packed, 32, 768},
+    {Processor::sapphire_rapids, Isa::avx512, packed, packed, 32, 768, true},
 };
 
 const Measured* line_of(Processor processor, Isa isa) {
@@ -42,6 +44,11 @@ F32Product faster_f32_product(Processor processor, Isa isa, F32Class product) {
   if (!line) return library;
   if (product.a_transposed) return product.rows < line->transposed_library_below ? library : line->transposed;
   return product.rows < line->library_below ? library : line->in_place;
+}
+
+bool measured_activation_gradient(Processor processor, Isa isa) {
+  const Measured* const line = line_of(processor, isa);
+  return line && line->activation_gradient;
 }
 
 std::string name_of(F32Product product) {
@@ -81,6 +88,19 @@ F32Product choose_f32_product(MatmulBackend backend, Processor processor, Isa is
 F32Product f32_product(F32Class product) {
   return choose_f32_product(chosen_backend.load(std::memory_order_relaxed), this_processor(), current_isa(),
                             onednn_serves(), product);
+}
+
+bool choose_activation_gradient(MatmulBackend backend, Processor processor, Isa isa, bool onednn,
+                                int64_t rows, int64_t out) {
+  const auto is_ours = [&](const F32Class& product) {
+    return choose_f32_product(backend, processor, isa, onednn, product) == F32Product::packed;
+  };
+  return is_ours({rows, false}) && (is_ours({out, true}) || measured_activation_gradient(processor, isa));
+}
+
+bool f32_activation_gradient_is_ours(int64_t rows, int64_t out) {
+  return choose_activation_gradient(chosen_backend.load(std::memory_order_relaxed), this_processor(),
+                                    current_isa(), onednn_serves(), rows, out);
 }
 
 Bf16Product choose_bf16_product(MatmulBackend backend, Isa isa, Isa onednn) {

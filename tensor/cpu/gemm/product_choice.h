@@ -28,6 +28,15 @@ F32Product choose_f32_product(MatmulBackend backend, Processor processor, Isa is
 /// The choice for this process, with the current settings.
 F32Product f32_product(F32Class product);
 
+/// Whether our kernels compute the gradient of a linear layer of f(x) (tensor/cpu/layers/activation_linear.h)
+/// with `rows` rows and a weight of `out` rows, both products at once: where that was measured to be faster,
+/// and where both are ours anyway.
+/// @{
+bool choose_activation_gradient(MatmulBackend backend, Processor processor, Isa isa, bool onednn,
+                                int64_t rows, int64_t out);
+bool f32_activation_gradient_is_ours(int64_t rows, int64_t out);
+/// @}
+
 /// How bf16 is multiplied: by oneDNN, by our kernels on vectors or tiles, or by f32 products after
 /// conversion.
 enum class Bf16Product : uint8_t { onednn, pairs, through_f32 };
@@ -44,7 +53,8 @@ std::string bf16_choice();
 
 /// All of these in a line, which checkpoints keep: "f32 ours avx512; weight gradients oneDNN
 /// avx512; bf16 ours avx512_bf16". Where two runs differ in it, so do the roundings
-/// of their products. Both products of `activation_linear_backward` are of the first class.
+/// of their products. Where `activation_linear_backward` is ours, both of its products are of the first
+/// class.
 std::string product_choices();
 
 }  // namespace tessera::kernels::cpu

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "tensor/cpu/gemm/packed/gemm_packed.h"
+#include "tensor/cpu/gemm/packed/packed_ranges.h"
 #include "tensor/cpu/gemm/sharing/product_blocks.h"
 #include "tensor/cpu/gemm/sharing/shared_work.h"
 #include "tensor/cpu/gemm/thin/gemm_thin.h"
@@ -21,6 +22,13 @@ namespace {
 
 /// The most columns of f(x) that one product of the forward sums over.
 constexpr int64_t max_depth = 1024;
+/// Of fewer rows the weight is neither packed nor copied for the call.
+constexpr int64_t least_copied_rows = 48;
+
+/// Whether f32 blocks of so many rows are multiplied by our kernels, with a packed weight.
+bool multiplies_packed(int64_t rows) {
+  return rows >= least_copied_rows && f32_product({rows, false}) == F32Product::packed;
+}
 
 template <class T>
 void add_bias(const T* bias, int64_t rows, int64_t columns, T* y) {
@@ -36,9 +44,9 @@ class ForwardWeight {
   ForwardWeight(const Tensor& weight, const T* bias, const ActivationLinearExtents& e)
       : data_(static_cast<const T*>(weight.raw_data())), bias_(bias), in_(e.in), out_(e.out) {
     if constexpr (std::is_same_v<T, float>) {
-      if (e.rows < 48) return;
+      if (e.rows < least_copied_rows) return;
       product_ = f32_product({e.rows, false});
-      if (product_ == F32Product::packed) {
+      if (multiplies_packed(e.rows)) {
         const float* const kept = kept_panels_f32(weight, data_, in_, true, in_, out_, e.rows);
         packed_.emplace(in_, kept ? 0 : out_);
         kept ? packed_->take_panels(kept, in_, 0, out_)
@@ -49,8 +57,6 @@ class ForwardWeight {
       }
     }
   }
-
-  bool is_packed() const { return packed_.has_value(); }
 
   /// y (rows, out), plus `block` (columns first..first+depth of f(x)) times the same rows of W^T; the first
   /// block writes y, the last one adds the bias.
@@ -113,16 +119,52 @@ void forward_thin(Activation f, const Tensor& x, const Tensor& weight, const Ten
             bias.defined() ? bias.data<float>() : nullptr);
 }
 
+/// f(x), then its product, each by all threads, where blocks of rows are not shared evenly; by our kernels.
+void forward_in_passes(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                       const Tensor& out) {
+  const ActivationLinearExtents e(x, weight);
+  const UnaryBlock activation = activation_blocks_of(f, f32).forward;
+  const Scratch<float> activated(e.rows * e.in);
+  parallel_for(e.rows * e.in, 4096, [&](int64_t begin, int64_t end) {
+    activation(x.data<float>() + begin, activated.get() + begin, end - begin);
+  });
+  multiply_packed_f32({.m = e.rows,
+                       .n = e.out,
+                       .k = e.in,
+                       .a = activated.get(),
+                       .lda = e.in,
+                       .a_transposed = false,
+                       .b = weight.data<float>(),
+                       .ldb = e.in,
+                       .b_transposed = true,
+                       .c = out.data<float>(),
+                       .ldc = e.out,
+                       .accumulate = false},
+                      bias.defined() ? bias.data<float>() : nullptr,
+                      kept_panels_f32(weight, weight.data<float>(), e.in, true, e.in, e.out, e.rows));
+}
+
+/// The most rows of a block of f(x).
+int64_t most_block_rows(int64_t in) {
+  return std::max<int64_t>(16, activation_block_elements / std::min(in, max_depth) / 8 * 8);
+}
+
 template <class T>
 void forward(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& out) {
-  if constexpr (std::is_same_v<T, float>)
-    if (is_thin_product(x, weight.transpose(0, 1), out)) return forward_thin(f, x, weight, bias, out);
   const ActivationLinearExtents e(x, weight);
+  const bool is_packed = std::is_same_v<T, float> && multiplies_packed(e.rows);
+  const int64_t threads = num_threads();
+  if constexpr (std::is_same_v<T, float>) {
+    if (is_thin_product(x, weight.transpose(0, 1), out)) return forward_thin(f, x, weight, bias, out);
+    if (is_packed && activation_forward_rows(e.rows, e.in, threads) == 0)
+      return forward_in_passes(f, x, weight, bias, out);
+  }
   const ActivationBlocks blocks = activation_blocks_of(f, x.dtype());
   const ForwardWeight<T> w(weight, bias.defined() ? bias.data<T>() : nullptr, e);
   const T* const from = x.data<T>();
   T* const to = out.data<T>();
-  const int64_t step = std::min(e.in, max_depth);
+  // By our kernels one range of the product at a time, so y has the bits of the product of f(x).
+  const int64_t step = is_packed ? packed_range(e.in) : std::min(e.in, max_depth);
   const auto rows_from = [&](int64_t r0, int64_t rows, T* scratch) {
     for (int64_t k = 0; k < e.in; k += step) {
       const int64_t depth = std::min(step, e.in - k);
@@ -131,12 +173,9 @@ void forward(Activation f, const Tensor& x, const Tensor& weight, const Tensor& 
       w.multiply(rows, scratch, k, depth, to + r0 * e.out);
     }
   };
-  const int64_t most = std::max<int64_t>(16, activation_block_elements / step / 8 * 8);
-  if (w.is_packed()) {
+  if (is_packed) {
     // An element's bits do not depend on the block, so threads share smaller ones.
-    constexpr int64_t unit = 8, items = 6;  // rows of a block; blocks of a thread
-    const int64_t threads = num_threads(),
-                  height = std::clamp((e.rows / (items * threads) + unit - 1) / unit * unit, unit, most);
+    const int64_t height = activation_forward_rows(e.rows, e.in, threads);
     SharedWork(threads).for_each_item((e.rows + height - 1) / height, [&] {
       return [&, scratch = std::make_unique<Scratch<T>>(height * step)](int64_t i) {
         rows_from(i * height, std::min(height, e.rows - i * height), scratch->get());
@@ -144,7 +183,7 @@ void forward(Activation f, const Tensor& x, const Tensor& weight, const Tensor& 
     });
     return;
   }
-  const Cut cut{.rows = blocks_of_at_most(most, e.rows)};
+  const Cut cut{.rows = blocks_of_at_most(most_block_rows(e.in), e.rows)};
   parallel_for(cut.rows, 1, [&](int64_t begin, int64_t end) {
     const Scratch<T> scratch(((e.rows + cut.rows - 1) / cut.rows) * step);
     for (int64_t i = begin; i < end; ++i) {
@@ -155,6 +194,12 @@ void forward(Activation f, const Tensor& x, const Tensor& weight, const Tensor& 
 }
 
 }  // namespace
+
+int64_t activation_forward_rows(int64_t rows, int64_t in, int64_t threads) {
+  constexpr int64_t unit = packed_tile_rows, items = 6;
+  const int64_t share = rounded_up(rows / (items * threads), unit);
+  return even_step(rows, std::clamp(share, unit, most_block_rows(in)), unit, threads);
+}
 
 void activation_linear(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias,
                        const Tensor& out) {

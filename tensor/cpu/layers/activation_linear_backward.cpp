@@ -132,13 +132,13 @@ class PackedBackward {
         dx_(out.x.defined() ? out.x.data<float>() : nullptr),
         dweight_(out.weight.defined() ? out.weight.data<float>() : nullptr),
         accumulate_(out.add_to_weight),
-        width_(width_of(e_.in)),
+        width_(activation_backward_columns(e_.in, num_threads())),
         group_(packs_dy() ? PackedStrips::group_of(e_.rows, e_.out) : e_.rows),
         packed_dy_(packs_dy() ? e_.out : 0, group_) {}
 
   static bool is_chosen(const Tensor& x, const Tensor& weight) {
     return x.dtype() == f32 && weight.size(0) <= most_out &&
-           f32_product({x.size(0), false}) == F32Product::packed;
+           f32_activation_gradient_is_ours(x.size(0), weight.size(0));
   }
 
   void run() const { run({}); }
@@ -148,19 +148,12 @@ class PackedBackward {
   }
 
  private:
-  /// Rows of f(x) per block, and the most columns of a range: f(x) of 512 rows then takes 512 KiB of the
-  /// second-level cache.
-  static constexpr int64_t block_rows = 96, most_columns = 256;
-  /// Rows of a weight, of which a thread packs `most_columns` columns: 8 MiB.
+  /// Rows of f(x) per block.
+  static constexpr int64_t block_rows = 96;
+  /// Rows of a weight, of which a thread packs up to 256 columns: 8 MiB.
   static constexpr int64_t most_out = 8192;
   /// Rows of dy up to this length are read in place, column by column: a page holds four of them.
   static constexpr int64_t most_out_in_place = 256;
-
-  /// Four ranges for each thread, none narrower than a panel.
-  static int64_t width_of(int64_t in) {
-    const int64_t share = in / (4 * num_threads());
-    return std::clamp(share / packed_columns * packed_columns, packed_columns, most_columns);
-  }
 
   void run(const F32Squares& squares) const {
     const int64_t ranges = (e_.in + width_ - 1) / width_;
@@ -187,7 +180,7 @@ class PackedBackward {
   /// A thread's working memory.
   struct Memory {
     explicit Memory(const PackedBackward& call)
-        : weight(call.e_.out, call.kept_ ? 0 : call.width_),
+        : weight(call.e_.out, call.kept_ || !call.dx_ ? 0 : call.width_),
           dactivated(block_rows * call.width_),
           activated(packed_range(call.e_.rows) * call.width_ + packed_columns) {}
     PackedOperand weight;                  ///< columns of a range
@@ -265,11 +258,70 @@ class PackedBackward {
   PackedStrips packed_dy_;
 };
 
+/// The same by products and a pass over x, one after the other, where ranges of columns are not shared
+/// evenly.
+void backward_in_passes(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
+                        const ops::ActivationLinearGradients& out) {
+  const ActivationLinearExtents e(x, weight);
+  const ActivationBlocks blocks = activation_blocks_of(f, f32);
+  const auto* const from = x.data<float>();
+  float* const dx = out.x.defined() ? out.x.data<float>() : nullptr;
+  const bool in_place = dx == nullptr || dx == from;
+  const Scratch<float> activated(out.weight.defined() ? x.numel() : 0), own(dx && in_place ? x.numel() : 0);
+  float* const product = in_place ? own.get() : dx;
+  if (dx)
+    multiply_packed_f32({.m = e.rows,
+                         .n = e.in,
+                         .k = e.out,
+                         .a = dy.data<float>(),
+                         .lda = e.out,
+                         .a_transposed = false,
+                         .b = weight.data<float>(),
+                         .ldb = e.in,
+                         .b_transposed = false,
+                         .c = product,
+                         .ldc = e.in,
+                         .accumulate = false},
+                        nullptr,
+                        kept_panels_f32(weight, weight.data<float>(), e.in, false, e.out, e.in, e.rows));
+  parallel_for(x.numel(), 4096, [&](int64_t begin, int64_t end) {
+    const int64_t n = end - begin;
+    if (!out.weight.defined())
+      blocks.backward(from + begin, product + begin, dx + begin, n);
+    else if (!dx)
+      blocks.forward(from + begin, activated.get() + begin, n);
+    else
+      blocks.run(from + begin, product + begin, activated.get() + begin, dx + begin, n);
+  });
+  if (out.weight.defined())
+    multiply_packed_f32({.m = e.out,
+                         .n = e.in,
+                         .k = e.rows,
+                         .a = dy.data<float>(),
+                         .lda = e.out,
+                         .a_transposed = true,
+                         .b = activated.get(),
+                         .ldb = e.in,
+                         .b_transposed = false,
+                         .c = out.weight.data<float>(),
+                         .ldc = e.in,
+                         .accumulate = out.add_to_weight},
+                        nullptr);
+}
+
 }  // namespace
+
+int64_t activation_backward_columns(int64_t in, int64_t threads) {
+  // f(x) of 512 rows of a range then takes 512 KiB of the second-level cache.
+  constexpr int64_t most = 256, items = 4;
+  return even_step(in, std::clamp(in / (items * threads), packed_columns, most), packed_columns, threads);
+}
 
 void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
                                 const ops::ActivationLinearGradients& out) {
   if (PackedBackward::is_chosen(x, weight)) {
+    if (activation_backward_columns(x.size(1), num_threads()) == 0)
+      return backward_in_passes(f, dy, x, weight, out);
     const PackedBackward backward(f, dy, x, weight, out);
     if (!product_squares.wanted || !out.weight.defined()) return backward.run();
     product_squares.sum = backward.run_with_squares();

@@ -1,5 +1,6 @@
 #pragma once  // internal
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -48,6 +49,29 @@ inline void multiply_by(std::optional<F32Product> product, const Gemm<float>& ge
 inline void multiply_by(std::optional<F32Product>, const Gemm<double>& gemm) {
   TESSERA_PER_ISA(gemm_eigen_f64)(gemm);
 }
+
+/// The most of `extent` that a thread has, where steps of it are dealt to threads in runs of equally many or
+/// one more.
+inline int64_t busiest_share(int64_t extent, int64_t step, int64_t threads) {
+  const int64_t items = (extent + step - 1) / step;
+  return std::min(extent, (items + threads - 1) / threads * step);
+}
+
+/// The largest multiple of `unit`, at most `largest`, in steps of which threads share `extent` evenly: the
+/// busiest has at most a ninth more than the mean. 0 where there is none: threads are many for the extent.
+inline int64_t even_step(int64_t extent, int64_t largest, int64_t unit, int64_t threads) {
+  for (int64_t step = largest / unit * unit; step > 0; step -= unit)
+    if (10 * extent >= 9 * threads * busiest_share(extent, step, threads)) return step;
+  return 0;
+}
+
+/// How threads share a call by our kernels: the rows of an item of the forward, six for each thread, and the
+/// columns of an item of the backward, four for each. 0: no such items are even, and the activation and the
+/// products run one after the other, each shared evenly, with the same bits.
+/// @{
+int64_t activation_forward_rows(int64_t rows, int64_t in, int64_t threads);
+int64_t activation_backward_columns(int64_t in, int64_t threads);
+/// @}
 
 /// The sizes of a call.
 struct ActivationLinearExtents {

@@ -17,9 +17,9 @@ namespace {
 struct Sizes {
   int64_t batch, heads, time, width;
 };
-// nano, width-768, gpt-lite, gpt2, and few heads with long contexts.
-constexpr Sizes presets[] = {{64, 6, 256, 64},  {2, 12, 512, 64}, {1, 12, 2048, 64},
-                             {1, 12, 1024, 64}, {1, 2, 4096, 64}, {3, 5, 777, 32}};
+// tiny, nano-cpu, nano, width-768, gpt-lite, gpt2, and few heads with long contexts.
+constexpr Sizes presets[] = {{4, 2, 32, 32},    {12, 4, 64, 32},   {64, 6, 256, 64}, {2, 12, 512, 64},
+                             {1, 12, 2048, 64}, {1, 12, 1024, 64}, {1, 2, 4096, 64}, {3, 5, 777, 32}};
 
 AttentionCall call_of(const Sizes& s) {
   AttentionCall call{};

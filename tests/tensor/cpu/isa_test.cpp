@@ -129,6 +129,21 @@ TEST_CASE("isa: f32 is multiplied by the backend that was set, else by the faste
   CHECK(on_intel({768, true}) == packed);
 }
 
+TEST_CASE("isa: the gradient of a linear layer of f(x) is ours where both products are, or where measured") {
+  const auto is_ours = [](Processor processor, Isa isa, int64_t rows, int64_t out,
+                          MatmulBackend backend = MatmulBackend::automatic) {
+    return choose_activation_gradient(backend, processor, isa, true, rows, out);
+  };
+  CHECK(is_ours(Processor::sapphire_rapids, Isa::amx, 768, 128));  // although dy^T x alone is oneDNN's
+  CHECK_FALSE(is_ours(Processor::sapphire_rapids, Isa::amx, 16, 768));
+  CHECK_FALSE(is_ours(Processor::sapphire_rapids, Isa::avx2, 768, 768));  // the line of other processors
+  CHECK(is_ours(Processor::zen3, Isa::avx2, 768, 128));
+  CHECK_FALSE(is_ours(Processor::zen5, Isa::avx512, 768, 768));
+  CHECK_FALSE(is_ours(Processor::other, Isa::avx512, 768, 768));
+  CHECK(is_ours(Processor::other, Isa::baseline, 768, 768, MatmulBackend::packed));
+  CHECK_FALSE(is_ours(Processor::zen3, Isa::avx2, 768, 768, MatmulBackend::onednn));
+}
+
 TEST_CASE("isa: designs by vendor, family and model") {
   CHECK(processor_of("AuthenticAMD", 0x19, 0x01) == Processor::zen3);
   CHECK(processor_of("AuthenticAMD", 0x19, 0x11) == Processor::zen4);

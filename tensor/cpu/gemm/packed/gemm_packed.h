@@ -29,6 +29,10 @@ bool reads_panels_in_place(int64_t k, int64_t leading, int64_t columns);
 /// The grid of blocks of a product with a transposed first operand, for up to `threads` threads.
 SharedGrid packed_grid(int64_t m, int64_t n, int64_t k, int64_t threads);
 
+/// One product by all threads, of extents above 0; `bias` and `kept` as of `gemm_packed_f32`. Where wanted,
+/// the squares of a product with a transposed first operand are summed (../product_squares.h).
+void multiply_packed_f32(const Gemm<float>& gemm, const float* bias, const float* kept = nullptr);
+
 /// As `matmul` of tensor/cpu/matmul.h, for f32, none of extent 0.
 void matmul_packed_f32(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                        bool accumulate);

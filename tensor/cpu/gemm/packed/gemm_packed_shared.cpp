@@ -131,14 +131,8 @@ class ProductOfStrips {
         rows_(gemm.m, group_),
         panels_(packed_panels(gemm.n) * panel_) {}
 
-  void run() const { multiply({}); }
-  /// The same, and returns the sum of the squares of c's values.
-  double run_with_squares() const {
-    return packed_squares(gemm_.m, gemm_.n, [&](const F32Squares& squares) { multiply(squares); });
-  }
-
- private:
-  void multiply(const F32Squares& squares) const {
+  /// `squares` get those of c's values.
+  void run(const F32Squares& squares) const {
     for (int64_t first = 0; first < gemm_.k; first += group_) {
       const int64_t length = std::min(group_, gemm_.k - first);
       pack(first, length);
@@ -149,6 +143,7 @@ class ProductOfStrips {
     }
   }
 
+ private:
   /// Packs rows first .. first + length of k of both operands.
   void pack(int64_t first, int64_t length) const {
     const int64_t grain_rows = 1 + (1 << 13) / (gemm_.m + gemm_.n);
@@ -197,17 +192,17 @@ class ProductOfStrips {
 void multiply_strips(const Gemm<float>& g, const float* bias, int64_t threads) {
   const int64_t width = equal_blocks(g.n, most_packed_extent / 2, grid_unit),
                 height = equal_blocks(g.m, most_packed_extent - std::min(width, g.n), grid_unit);
-  double squares = 0;
-  for (int64_t i = 0; i < g.m; i += height)
-    for (int64_t j = 0; j < g.n; j += width) {
-      const Gemm<float> band = g.tile(i, std::min(height, g.m - i), j, std::min(width, g.n - j));
-      const ProductOfStrips product(band, bias ? bias + j : nullptr, threads);
-      if (product_squares.wanted)
-        squares += product.run_with_squares();
-      else
-        product.run();
-    }
-  if (product_squares.wanted) product_squares.sum = squares;
+  const auto run = [&](const F32Squares& squares) {
+    for (int64_t i = 0; i < g.m; i += height)
+      for (int64_t j = 0; j < g.n; j += width) {
+        const Gemm<float> band = g.tile(i, std::min(height, g.m - i), j, std::min(width, g.n - j));
+        ProductOfStrips(band, bias ? bias + j : nullptr, threads).run(squares.at(i, j));
+      }
+  };
+  if (product_squares.wanted)
+    product_squares.sum = packed_squares(g.m, g.n, run);
+  else
+    run({});
 }
 
 int64_t worthwhile_threads(int64_t m, int64_t n, int64_t k, int64_t threads) {
@@ -221,20 +216,29 @@ SharedGrid packed_grid(int64_t m, int64_t n, int64_t k, int64_t threads) {
                      packed_block_columns(packed_range(k), n));
 }
 
+void multiply_packed_f32(const Gemm<float>& g, const float* bias, const float* kept) {
+  const int64_t threads = worthwhile_threads(g.m, g.n, g.k, num_threads());
+  if (g.a_transposed) return multiply_strips(g, bias, threads);
+  if (g.k <= most_packed_k) return ProductInPlace(g, bias, threads, kept).run();
+  for_each_block(
+      {1, g.m, g.n, g.k}, grain, [&](int64_t parts) { return choose_cut(g, parts); },
+      [&](int64_t, const ProductBlock& block) {
+        gemm_packed_f32(g.tile(block.row, block.rows, block.column, block.columns),
+                        bias ? bias + block.column : nullptr,
+                        kept ? kept + block.column / packed_columns * packed_panel_stride(g.k) : nullptr);
+      });
+}
+
 void matmul_packed_f32(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                        bool accumulate) {
   const float* const added = bias.defined() ? bias.data<float>() : nullptr;
   const ProductBatch<float, float> batch = product_batch<float, float>(a, b, out, accumulate);
-  const Gemm<float>& first = batch.first;
-  const int64_t threads = worthwhile_threads(first.m, first.n, first.k, num_threads());
-  if (batch.count == 1 && first.a_transposed) return multiply_strips(first, added, threads);
-  const float* const kept =
-      batch.count == 1 ? kept_panels_f32(b, first.b, first.ldb, first.b_transposed, first.k, first.n, first.m)
-                       : nullptr;
-  if (batch.count == 1 && first.k <= most_packed_k) return ProductInPlace(first, added, threads, kept).run();
+  const Gemm<float>& g = batch.first;
+  if (batch.count == 1)
+    return multiply_packed_f32(
+        g, added, g.a_transposed ? nullptr : kept_panels_f32(b, g.b, g.ldb, g.b_transposed, g.k, g.n, g.m));
   for_each_block(batch, grain, &choose_cut, [&](const Gemm<float>& block, int64_t column) {
-    gemm_packed_f32(block, added ? added + column : nullptr,
-                    kept ? kept + column / packed_columns * packed_panel_stride(first.k) : nullptr);
+    gemm_packed_f32(block, added ? added + column : nullptr);
   });
 }
 

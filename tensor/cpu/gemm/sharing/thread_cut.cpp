@@ -17,10 +17,11 @@ ProductBlock block_of(const ThreadCut& cut, int64_t m, int64_t n, int64_t i0, in
   return {row, std::min(m, i1 * cut.row_step) - row, column, std::min(n, j1 * cut.column_step) - column};
 }
 
-/// The time of the slowest thread.
-int64_t time_of(const ThreadCut& cut, int64_t m, int64_t n, const CutCosts& costs) {
+/// The time of the slowest thread, or of one that takes `limit` or longer.
+int64_t time_of(const ThreadCut& cut, int64_t m, int64_t n, const CutCosts& costs, int64_t limit) {
   int64_t slowest = 0;
-  for (int64_t i = 0; i < cut.threads; ++i) slowest = std::max(slowest, thread_time(cut, m, n, i, costs));
+  for (int64_t i = 0; i < cut.threads && slowest < limit; ++i)
+    slowest = std::max(slowest, thread_time(cut, m, n, i, costs));
   return slowest;
 }
 
@@ -31,7 +32,7 @@ ThreadCut find_cut(int64_t m, int64_t n, int64_t threads, const CutCosts& costs)
   for (const bool runs : {false, true})
     for (int64_t bands = most_bands; bands >= 1; --bands) {
       const ThreadCut cut{threads, bands, costs.row_step, costs.column_step, runs};
-      const int64_t time = time_of(cut, m, n, costs);
+      const int64_t time = time_of(cut, m, n, costs, least);
       if (time >= least) continue;
       least = time;
       best = cut;

@@ -107,12 +107,13 @@ TEST_CASE("activation_linear: dx and dW are those of the separate operations, wr
       }
 }
 
-TEST_CASE("activation_linear: by our kernels, the bits of dW are the product's, on any number of threads") {
+TEST_CASE("activation_linear: by our kernels, results have the products' bits, on any number of threads") {
   // Rows of dy read in place (up to 256) and packed, ranges of rows (512), groups of them (16 MiB), partial
   // panels.
   const MatmulBackend backend = matmul_backend();
   set_matmul_backend(MatmulBackend::packed);
-  for (const Size& s : {Size{700, 130, 50}, {1100, 75, 300}, {600, 300, 256}, {9000, 17, 500}}) {
+  for (const Size& s :
+       {Size{700, 130, 50}, {1100, 75, 300}, {600, 300, 256}, {9000, 17, 500}, {200, 1100, 40}}) {
     CAPTURE(text(s.rows, " x ", s.in, " to ", s.out));
     const Tensor x = random_tensor({s.rows, s.in}, f32, 1), w = random_tensor({s.out, s.in}, f32, 2),
                  dy = random_tensor({s.rows, s.out}, f32, 3);
@@ -120,7 +121,7 @@ TEST_CASE("activation_linear: by our kernels, the bits of dW are the product's, 
                  dx = ops::gelu_backward(x, ops::matmul(dy, w)),
                  y = ops::matmul(ops::gelu(x), w.transpose(0, 1));
     std::optional<double> squares;
-    for (const int threads : {1, 2, 3, 9}) {
+    for (const int threads : {1, 2, 3, 9, 48}) {  // of many, products and the pass over x one by one
       const ThreadsScope scope(threads);
       const ops::ProductSquaresScope wanted;
       const ops::ActivationLinearGradients out{.x = x.clone(), .weight = Tensor::empty_like(w)};
@@ -134,8 +135,14 @@ TEST_CASE("activation_linear: by our kernels, the bits of dW are the product's, 
       for (int64_t i = 0; i < dw.numel(); ++i)
         sum += static_cast<double>(dw.data<float>()[i]) * static_cast<double>(dw.data<float>()[i]);
       CHECK(*squares == doctest::Approx(sum).epsilon(1e-12));
-      CHECK(largest_difference(ops::activation_linear(Activation::gelu, x, w), to_f64(y)) <=
-            tolerance(f32, s.in));
+      CHECK(same_bits(ops::activation_linear(Activation::gelu, x, w), y));
+      const ops::ActivationLinearGradients apart{.x = Tensor::empty_like(x), .weight = Tensor::empty_like(w)};
+      ops::activation_linear_backward(Activation::gelu, dy, x, w, apart);
+      CHECK(same_bits(apart.x, dx));
+      const ops::ActivationLinearGradients of_weight{
+          .x = {}, .weight = ops::zeros({s.out, s.in}, f32), .add_to_weight = true};
+      ops::activation_linear_backward(Activation::gelu, dy, x, w, of_weight);
+      CHECK(same_bits(of_weight.weight, dw));
       const ops::ActivationLinearGradients alone{.x = Tensor::empty_like(x), .weight = {}};
       ops::activation_linear_backward(Activation::gelu, dy, x, w, alone);
       CHECK(same_bits(alone.x, dx));
