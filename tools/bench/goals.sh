@@ -104,6 +104,7 @@ rates() {
   "$python" "$here/run_rates.py" --python "$python" --rounds "$((pairs < 5 ? pairs : 5))"
 }
 
+date=$(date +%F)  # one for all parts: a run may go on after midnight
 table=$(mktemp)
 trap 'rm -f "$table"' EXIT
 failed=()
@@ -130,7 +131,8 @@ part() {
   fi
   ((status == 0)) || failed+=("$name")
   [[ $dry == yes ]] ||
-    "$python" "$here/results_section.py" --file "$results" --body "$table" --command "$command" --python "$python"
+    "$python" "$here/results_section.py" --file "$results" --body "$table" --command "$command" --date "$date" \
+      --python "$python"
 }
 
 report "the machine should be idle"
