@@ -95,7 +95,7 @@ TEST_CASE("gptlite train: a checkpoint keeps what multiplied, and a run that goe
   const TemporaryFolder folder;
   const std::string note = "matrix products differ from those of the checkpoint";
   REQUIRE(gptlite(tiny_training(folder / "first", {"--steps", "4"})).status == 0);
-  CHECK(state_of(folder / "first").run.at("products") == matmul_kernels());
+  CHECK(state_of(folder / "first").run.at("trainer.products") == matmul_kernels());
   const auto resume = [&](const std::string& name) {
     return gptlite(tiny_training(folder / name, {"--steps", "6", "--resume", folder / "first"})).out;
   };

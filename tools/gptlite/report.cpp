@@ -63,10 +63,8 @@ void Report::print_header(const training::Trainer& trainer, Device device) {
   if (corpus.entropy)
     console_.out << "its entropy, which no loss stays under: " << *corpus.entropy << " nats\n";
   for (const std::string& line : start_.config.lines) console_.out << line << "\n";
-  if (start_.saved)
-    for (const std::string& note :
-         {start_.saved->note(), start_.saved->products_note(start_.options->device.device)})
-      if (!note.empty()) console_.out << note << "\n";
+  if (start_.saved && !start_.saved->note().empty()) console_.out << start_.saved->note() << "\n";
+  if (!trainer.products_note().empty()) console_.out << trainer.products_note() << "\n";
   if (start_.saved) console_.out << "resuming from " << start_.saved->folder() << "\n";
   if (!start_.init_from.empty()) console_.out << "first weights from " << start_.init_from << "\n";
   if (!trainer.resume_note().empty())

@@ -2,7 +2,6 @@
 
 #include "nn/materialize.h"
 #include "tensor/error.h"
-#include "tensor/ops/matmul.h"
 #include "tools/gptlite/run.h"
 
 namespace tessera::gptlite {
@@ -13,12 +12,6 @@ constexpr const char* kind = "gpt";
 constexpr const char* characters_key = "characters";
 constexpr const char* train_tokens_key = "train_tokens";
 constexpr const char* initialized_key = "initialized";
-constexpr const char* products_key = "products";
-
-/// What multiplies matrices on a device, as `--device` names it.
-std::string products_on(const std::string& device) {
-  return device == "cpu" ? matmul_kernels() : "cuBLASLt";
-}
 
 TrainConfiguration options_of(const dist::CheckpointReader& reader) {
   const io::Metadata& model = reader.state().model;
@@ -68,14 +61,6 @@ bool SavedRun::is_initialized() const {
   return reader_.state().run.contains(initialized_key);
 }
 
-std::string SavedRun::products_note(const std::string& device) const {
-  const auto found = reader_.state().run.find(products_key);
-  const std::string here = products_on(device);
-  if (found == reader_.state().run.end() || found->second == here) return "";
-  return text("matrix products differ from those of the checkpoint, so losses differ by rounding: ", here,
-              "; there ", found->second);
-}
-
 void SavedRun::require_same_data(const data::Corpus& corpus) const {
   require<CheckpointError>(corpus.vocabulary == vocabulary_, folder(), ": its vocabulary of ",
                            vocabulary_ ? vocabulary_->size() : run().preset.model.vocabulary,
@@ -98,7 +83,6 @@ training::SaveExtras saved_extras(const TrainConfiguration& options, const data:
   if (corpus.vocabulary) extras.model[characters_key] = corpus.vocabulary->characters();
   if (is_initialized) extras.run[initialized_key] = "true";
   extras.run[train_tokens_key] = std::to_string(corpus.train.size());
-  extras.run[products_key] = products_on(options->device.device);
   return extras;
 }
 

@@ -23,9 +23,6 @@ class SavedRun {
   const std::string& folder() const { return reader_.folder(); }
   /// "", or what the path names that does not exist, and the checkpoint that was taken instead.
   const std::string& note() const { return found_.note; }
-  /// "", or that other kernels multiply matrices on `device` here than where the checkpoint was saved, which
-  /// changes the roundings of a run that goes on.
-  std::string products_note(const std::string& device) const;
   int64_t step() const { return reader_.state().step; }
   /// At its step; empty without an evaluation there.
   std::optional<double> validation_loss() const { return reader_.state().validation_loss; }

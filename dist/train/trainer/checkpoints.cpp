@@ -9,6 +9,7 @@
 #include "dist/train/manual/learning_rates.h"
 #include "dist/train/trainer/trainer.h"
 #include "tensor/error.h"
+#include "tensor/ops/matmul.h"
 
 namespace tessera::training {
 namespace {
@@ -32,6 +33,23 @@ constexpr const char* validation_due_name = "trainer.validation_due";
 /// Names under which a checkpoint keeps the end of its run, and rates of the schedule: "STEP RATE".
 constexpr const char *max_steps_name = "trainer.max_steps", *max_epochs_name = "trainer.max_epochs",
                      *next_rate_name = "trainer.next_rate", *last_rate_name = "trainer.last_rate";
+
+/// The name under which a checkpoint keeps what multiplied matrices; gptlite once wrote the second one.
+constexpr const char *products_name = "trainer.products", *old_products_name = "products";
+
+std::string products_on(const Device& device) {
+  return device.is_cuda() ? "cuBLASLt" : matmul_kernels();
+}
+
+/// What to say of a checkpoint whose products were computed otherwise than `here`; else "".
+std::string describe_other_products(const std::map<std::string, std::string>& saved,
+                                    const std::string& here) {
+  auto found = saved.find(products_name);
+  if (found == saved.end()) found = saved.find(old_products_name);
+  if (found == saved.end() || found->second == here) return "";
+  return text("matrix products differ from those of the checkpoint, so losses differ by rounding: ", here,
+              "; there ", found->second);
+}
 
 /// "STEP RATE": the rate of a step, or of an epoch, in a group that was made with `base_lr`; "" where the
 /// schedule has none.
@@ -64,6 +82,7 @@ std::string Trainer::save_checkpoint(const std::string& folder, SaveExtras extra
     for (const auto& [name, value] : callback->state()) extras.run[state_name(*callback, name)] = value;
   if (is_validation_due_) extras.run.insert_or_assign(validation_due_name, std::to_string(global_step()));
   save_end(extras.run);
+  extras.run.insert_or_assign(products_name, products_on(device()));
   rates().save(extras.run);
   for (dist::GroupShard& group : tensors_of(*this, *task_)) extras.groups.push_back(std::move(group));
   save_sums(*training_values_, ranks(), extras.run);
@@ -92,6 +111,7 @@ void Trainer::resume(Task& task) {
   load_sums(values_, rank(), world_size(), saved);
   rates().load(saved);
   resume_note_ = describe_new_end(saved);
+  products_note_ = describe_other_products(saved, products_on(device()));
   is_validation_due_ = saved.contains(validation_due_name);
   for (const auto& callback : options_.callbacks) {
     std::map<std::string, std::string> state;

@@ -108,9 +108,9 @@ LearningRates& Trainer::rates() {
   return manual_ ? manual_->rates() : *rates_;
 }
 
-/// Weights that ranks shard are not kept: a copy of each would undo the sharding. In stages no plan counts
-/// them. Outside of a fit a model
-/// that `dist::shard` was called for counts as sharded, whatever its strategy.
+/// Weights that ranks shard are not kept: a copy of each would undo the sharding. In stages none are, since
+/// no plan counts them there. Outside of a fit a model that `dist::shard` was called for counts as sharded,
+/// whatever its strategy.
 bool Trainer::keeps_packed_weights(Task& task) {
   if (!options_.keep_packed_weights || options_.stages.stages > 0) return false;
   return is_fitting() ? !dist::traits_of(engine().config().strategy).shards_parameters
@@ -375,6 +375,7 @@ void Trainer::fit(Task& task, DataModule& data) {
         "Task::configure_optimizers: a schedule of epochs, or a plateau without validations: ",
         "expected a training loader with an end, or limit_train_batches; got a source without ", "end");
     resume_note_.clear();
+    products_note_.clear();
     if (!options_.resume.empty()) resume(task);
     if (!options_.init_from.empty()) init_weights();
     reports_.begin(describe(options_.run, engine(), options_.max_epochs, options_.max_steps,

@@ -173,6 +173,9 @@ class Trainer {
   /// Of a resumed run with another end than the run had: both ends, and whether the schedule was stretched to
   /// the new one or held; else "".
   const std::string& resume_note() const { return resume_note_; }
+  /// Of a run that was resumed where other kernels multiply matrices (`matmul_kernels`) than did until its
+  /// checkpoint: both; else "".
+  const std::string& products_note() const { return products_note_; }
   /// The name of the folder of a checkpoint of this step.
   std::string checkpoint_name() const;
   /// The number of this rank and of all ranks.
@@ -303,7 +306,7 @@ class Trainer {
   bool is_sanity_checking_ = false;
   int64_t validated_step_ = -1;  // the newest one of the fit
   int interrupted_ = 0;
-  std::string resume_note_;
+  std::string resume_note_, products_note_;
 };
 
 }  // namespace tessera::training

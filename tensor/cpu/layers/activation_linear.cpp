@@ -20,15 +20,11 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-/// The most columns of f(x) that one product of the forward sums over.
+/// The most columns of f(x) that one product of the forward sums over; by our kernels it is one of their
+/// ranges.
 constexpr int64_t max_depth = 1024;
-/// Of fewer rows the weight is neither packed nor copied for the call.
+/// Of fewer rows the weight is not copied for the call.
 constexpr int64_t least_copied_rows = 48;
-
-/// Whether f32 blocks of so many rows are multiplied by our kernels, with a packed weight.
-bool multiplies_packed(int64_t rows) {
-  return rows >= least_copied_rows && f32_product({rows, false}) == F32Product::packed;
-}
 
 template <class T>
 void add_bias(const T* bias, int64_t rows, int64_t columns, T* y) {
@@ -44,14 +40,13 @@ class ForwardWeight {
   ForwardWeight(const Tensor& weight, const T* bias, const ActivationLinearExtents& e)
       : data_(static_cast<const T*>(weight.raw_data())), bias_(bias), in_(e.in), out_(e.out) {
     if constexpr (std::is_same_v<T, float>) {
-      if (e.rows < least_copied_rows) return;
       product_ = f32_product({e.rows, false});
-      if (multiplies_packed(e.rows)) {
+      if (product_ == F32Product::packed) {
         const float* const kept = kept_panels_f32(weight, data_, in_, true, in_, out_, e.rows);
         packed_.emplace(in_, kept ? 0 : out_);
         kept ? packed_->take_panels(kept, in_, 0, out_)
              : packed_->pack_in_parallel(data_, in_, true, in_, out_);
-      } else {
+      } else if (e.rows >= least_copied_rows) {
         transposed_.emplace(in_ * out_);
         transpose_in_parallel(data_, in_, out_, in_, transposed_->get());
       }
@@ -89,7 +84,7 @@ class ForwardWeight {
   }
 
   const T *data_, *bias_;
-  std::optional<F32Product> product_;
+  F32Product product_ = F32Product::eigen;  // of f32
   std::optional<PackedOperand> packed_;
   std::optional<Scratch<T>> transposed_;
   int64_t in_, out_;
@@ -119,7 +114,8 @@ void forward_thin(Activation f, const Tensor& x, const Tensor& weight, const Ten
             bias.defined() ? bias.data<float>() : nullptr);
 }
 
-/// f(x), then its product, each by all threads, where blocks of rows are not shared evenly; by our kernels.
+/// f(x), then its product, each by all threads, where blocks of rows are not shared evenly, or few; by our
+/// kernels. It takes the bytes of x for f(x).
 void forward_in_passes(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias,
                        const Tensor& out) {
   const ActivationLinearExtents e(x, weight);
@@ -152,7 +148,7 @@ int64_t most_block_rows(int64_t in) {
 template <class T>
 void forward(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& out) {
   const ActivationLinearExtents e(x, weight);
-  const bool is_packed = std::is_same_v<T, float> && multiplies_packed(e.rows);
+  const bool is_packed = std::is_same_v<T, float> && f32_product({e.rows, false}) == F32Product::packed;
   const int64_t threads = num_threads();
   if constexpr (std::is_same_v<T, float>) {
     if (is_thin_product(x, weight.transpose(0, 1), out)) return forward_thin(f, x, weight, bias, out);
@@ -196,7 +192,8 @@ void forward(Activation f, const Tensor& x, const Tensor& weight, const Tensor& 
 }  // namespace
 
 int64_t activation_forward_rows(int64_t rows, int64_t in, int64_t threads) {
-  constexpr int64_t unit = packed_tile_rows, items = 6;
+  constexpr int64_t unit = packed_tile_rows, items = 6, least = 48;
+  if (rows < least) return 0;
   const int64_t share = rounded_up(rows / (items * threads), unit);
   return even_step(rows, std::clamp(share, unit, most_block_rows(in)), unit, threads);
 }

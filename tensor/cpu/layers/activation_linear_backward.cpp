@@ -32,7 +32,10 @@ class Backward {
         dx_(out.x.defined() ? out.x.data<T>() : nullptr),
         dweight_(out.weight.defined() ? out.weight.data<T>() : nullptr),
         accumulate_(out.add_to_weight) {
-    if constexpr (std::is_same_v<T, float>) product_ = f32_product({e_.rows, false});
+    if constexpr (std::is_same_v<T, float>) {
+      input_product_ = f32_product({e_.rows, false});
+      weight_product_ = f32_product({e_.out, true});
+    }
   }
 
   void run() const {
@@ -60,7 +63,7 @@ class Backward {
     T *const dactivated = scratch, *const activated = scratch + block * columns;
     for (int64_t r0 = 0; r0 < e_.rows; r0 += block) {
       const int64_t rows = std::min(block, e_.rows - r0);
-      if (dx_) multiply_by(product_, input_gradient(r0, rows, first, columns, dactivated));
+      if (dx_) multiply_by(input_product_, input_gradient(r0, rows, first, columns, dactivated));
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t at = (r0 + r) * e_.in + first, in_block = r * columns;
         if (!dweight_)
@@ -70,7 +73,7 @@ class Backward {
         else
           blocks_.run(x_ + at, dactivated + in_block, activated + in_block, dx_ + at, columns);
       }
-      if (dweight_) multiply_by({}, weight_gradient(r0, rows, first, columns, activated));
+      if (dweight_) multiply_by(weight_product_, weight_gradient(r0, rows, first, columns, activated));
     }
   }
 
@@ -112,7 +115,7 @@ class Backward {
   const T *dy_, *x_, *weight_;
   T *dx_, *dweight_;
   bool accumulate_;
-  std::optional<F32Product> product_;
+  F32Product input_product_ = F32Product::eigen, weight_product_ = F32Product::eigen;  // of f32
 };
 
 /// The backward of one call by our kernels. A dy of long rows is packed by all threads, once for all ranges,
@@ -137,8 +140,12 @@ class PackedBackward {
         packed_dy_(packs_dy() ? e_.out : 0, group_) {}
 
   static bool is_chosen(const Tensor& x, const Tensor& weight) {
-    return x.dtype() == f32 && weight.size(0) <= most_out &&
-           f32_activation_gradient_is_ours(x.size(0), weight.size(0));
+    return x.dtype() == f32 && f32_activation_gradient_is_ours(x.size(0), weight.size(0));
+  }
+  /// Whether threads share its ranges of columns evenly, and a thread's columns of the weight are not too
+  /// many bytes.
+  static bool has_ranges(const Tensor& x, const Tensor& weight) {
+    return weight.size(0) <= most_out && activation_backward_columns(x.size(1), num_threads()) > 0;
   }
 
   void run() const { run({}); }
@@ -258,8 +265,8 @@ class PackedBackward {
   PackedStrips packed_dy_;
 };
 
-/// The same by products and a pass over x, one after the other, where ranges of columns are not shared
-/// evenly.
+/// The same by products and a pass over x, one after the other. It takes the bytes of x for f(x), or for the
+/// gradient at f(x) where that of x overwrites x; for both, where f has no `both`.
 void backward_in_passes(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
                         const ops::ActivationLinearGradients& out) {
   const ActivationLinearExtents e(x, weight);
@@ -267,8 +274,10 @@ void backward_in_passes(Activation f, const Tensor& dy, const Tensor& x, const T
   const auto* const from = x.data<float>();
   float* const dx = out.x.defined() ? out.x.data<float>() : nullptr;
   const bool in_place = dx == nullptr || dx == from;
-  const Scratch<float> activated(out.weight.defined() ? x.numel() : 0), own(dx && in_place ? x.numel() : 0);
-  float* const product = in_place ? own.get() : dx;
+  const Scratch<float> own(dx && in_place ? x.numel() : 0);
+  const bool shared = own.get() != nullptr && blocks.both;  // f(x) then takes the place of the product
+  const Scratch<float> more(out.weight.defined() && !shared ? x.numel() : 0);
+  float *const product = in_place ? own.get() : dx, *const activated = shared ? own.get() : more.get();
   if (dx)
     multiply_packed_f32({.m = e.rows,
                          .n = e.in,
@@ -289,9 +298,9 @@ void backward_in_passes(Activation f, const Tensor& dy, const Tensor& x, const T
     if (!out.weight.defined())
       blocks.backward(from + begin, product + begin, dx + begin, n);
     else if (!dx)
-      blocks.forward(from + begin, activated.get() + begin, n);
+      blocks.forward(from + begin, activated + begin, n);
     else
-      blocks.run(from + begin, product + begin, activated.get() + begin, dx + begin, n);
+      blocks.run(from + begin, product + begin, activated + begin, dx + begin, n);
   });
   if (out.weight.defined())
     multiply_packed_f32({.m = e.out,
@@ -300,7 +309,7 @@ void backward_in_passes(Activation f, const Tensor& dy, const Tensor& x, const T
                          .a = dy.data<float>(),
                          .lda = e.out,
                          .a_transposed = true,
-                         .b = activated.get(),
+                         .b = activated,
                          .ldb = e.in,
                          .b_transposed = false,
                          .c = out.weight.data<float>(),
@@ -312,16 +321,16 @@ void backward_in_passes(Activation f, const Tensor& dy, const Tensor& x, const T
 }  // namespace
 
 int64_t activation_backward_columns(int64_t in, int64_t threads) {
-  // f(x) of 512 rows of a range then takes 512 KiB of the second-level cache.
-  constexpr int64_t most = 256, items = 4;
-  return even_step(in, std::clamp(in / (items * threads), packed_columns, most), packed_columns, threads);
+  // f(x) of 512 rows of a range takes up to 512 KiB of the second-level cache. Narrower ranges than two
+  // panels leave the kernel with more loads than multiply-adds.
+  constexpr int64_t unit = 2 * packed_columns, most = 256, items = 4;
+  return even_step(in, std::clamp(in / (items * threads), unit, most), unit, threads);
 }
 
 void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
                                 const ops::ActivationLinearGradients& out) {
   if (PackedBackward::is_chosen(x, weight)) {
-    if (activation_backward_columns(x.size(1), num_threads()) == 0)
-      return backward_in_passes(f, dy, x, weight, out);
+    if (!PackedBackward::has_ranges(x, weight)) return backward_in_passes(f, dy, x, weight, out);
     const PackedBackward backward(f, dy, x, weight, out);
     if (!product_squares.wanted || !out.weight.defined()) return backward.run();
     product_squares.sum = backward.run_with_squares();

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 
 #include "tensor/arguments/activation_table.h"
 #include "tensor/cpu/gemm/gemm_eigen.h"
 #include "tensor/cpu/gemm/onednn/gemm_onednn.h"
+#include "tensor/cpu/gemm/packed/gemm_packed.h"
 #include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/value_and_gradient.h"
@@ -42,11 +42,18 @@ inline ActivationBlocks activation_blocks_of(Activation f, DType type) {
           TESSERA_PER_ISA_BF16(gradient_block)(row.forward, type)};
 }
 
-/// A block of a product by the kernel that was chosen for the whole one; by the block's own where none was.
-inline void multiply_by(std::optional<F32Product> product, const Gemm<float>& gemm) {
-  product == F32Product::onednn ? gemm_onednn_f32(gemm) : gemm_f32(gemm);
+/// A block of a product by the kernel that was chosen for the whole one, whatever the rows of the block.
+inline void multiply_by(F32Product product, const Gemm<float>& gemm) {
+  switch (product) {
+    case F32Product::packed:
+      return gemm_packed_f32(gemm, nullptr);
+    case F32Product::onednn:
+      return gemm_onednn_f32(gemm);
+    case F32Product::eigen:
+      return TESSERA_PER_ISA(gemm_eigen_f32)(gemm);
+  }
 }
-inline void multiply_by(std::optional<F32Product>, const Gemm<double>& gemm) {
+inline void multiply_by(F32Product, const Gemm<double>& gemm) {
   TESSERA_PER_ISA(gemm_eigen_f64)(gemm);
 }
 
@@ -66,8 +73,8 @@ inline int64_t even_step(int64_t extent, int64_t largest, int64_t unit, int64_t 
 }
 
 /// How threads share a call by our kernels: the rows of an item of the forward, six for each thread, and the
-/// columns of an item of the backward, four for each. 0: no such items are even, and the activation and the
-/// products run one after the other, each shared evenly, with the same bits.
+/// columns of an item of the backward, four for each. 0: no such items are even or worth their start, and the
+/// activation and the products run one after the other, each shared evenly, with the same bits.
 /// @{
 int64_t activation_forward_rows(int64_t rows, int64_t in, int64_t threads);
 int64_t activation_backward_columns(int64_t in, int64_t threads);

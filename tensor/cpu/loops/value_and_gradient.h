@@ -7,7 +7,7 @@
 
 namespace tessera::kernels::cpu {
 
-/// y[i] = f(x[i]) and dx[i] = f'(x[i]) dy[i]; dx may be dy.
+/// y[i] = f(x[i]) and dx[i] = f'(x[i]) dy[i]; dx may be dy or x, and y may be dy.
 using GradientBlock = void (*)(const void* x, const void* dy, void* y, void* dx, int64_t n);
 
 // clang-format off

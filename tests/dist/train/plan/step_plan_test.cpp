@@ -142,6 +142,7 @@ TEST_CASE("Trainer::plan: weights that stay packed count with the most that they
     CHECK(added <= 4 * values + 4 * 16 * (in + hidden + hidden + out));
     const int64_t kept = measured(options, 32) - real_without;
     if (accumulate > 1) CHECK(kept >= 4 * in * hidden);
+    CHECK(kept >= 0);
     CHECK(kept <= added);
   }
 }

@@ -11,6 +11,7 @@
 #include "optim/rules/sgd.h"
 #include "optim/schedules/cosine.h"
 #include "tensor/error.h"
+#include "tensor/ops/matmul.h"
 #include "tests/dist/fsdp/on_threads.h"
 #include "tests/support/error_text.h"
 #include "tests/support/temporary_folder.h"
@@ -51,7 +52,7 @@ struct Classifier : TaskOf<Classifier> {
 
 struct Result {
   std::vector<double> losses, rates;
-  std::string note;
+  std::string note, products;
 };
 
 Result run(int64_t steps, int64_t schedule_steps, const std::string& folder, TrainerOptions options = {},
@@ -65,7 +66,7 @@ Result run(int64_t steps, int64_t schedule_steps, const std::string& folder, Tra
   options.callbacks = {std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{.folder = folder})};
   Trainer trainer(std::move(options));
   trainer.fit(task, data);
-  return {task.losses, task.rates, trainer.resume_note()};
+  return {task.losses, task.rates, trainer.resume_note(), trainer.products_note()};
 }
 
 }  // namespace
@@ -86,6 +87,23 @@ TEST_CASE("a finished run goes on to a new end, and says whether the schedule wa
                  "max_steps was 4 and is 8; the schedule cosine was stretched: the rate of "
                  "step 4 was 0.001 and is 0.005"));
   CHECK(run(8, 8, folder / "b", {.resume = folder / "b"}).note.empty());
+}
+
+TEST_CASE("a run that goes on where other kernels multiply says so, and which they are") {
+  struct Restore {
+    MatmulBackend before = matmul_backend();
+    ~Restore() { set_matmul_backend(before); }
+  } restore;
+  const TemporaryFolder folder;
+  set_matmul_backend(MatmulBackend::packed);
+  const std::string there = matmul_kernels();
+  CHECK(run(2, 2, folder / "a").products.empty());
+  CHECK(run(3, 3, folder / "a", {.resume = folder / "a"}).products.empty());
+  set_matmul_backend(MatmulBackend::eigen);
+  const std::string note = run(4, 4, folder / "a", {.resume = folder / "a"}).products;
+  CHECK(contains(note, "matrix products differ from those of the checkpoint"));
+  CHECK(contains(note, matmul_kernels()));
+  CHECK(contains(note, "there " + there));
 }
 
 TEST_CASE("a new run begins with the weights of another, and its own optimizer and steps") {

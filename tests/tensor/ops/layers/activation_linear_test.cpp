@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <optional>
+#include <vector>
 
 #include "tensor/cpu/loops/value_and_gradient.h"
 #include "tensor/ops/creation/creation.h"
@@ -112,8 +113,16 @@ TEST_CASE("activation_linear: by our kernels, results have the products' bits, o
   // panels.
   const MatmulBackend backend = matmul_backend();
   set_matmul_backend(MatmulBackend::packed);
-  for (const Size& s :
-       {Size{700, 130, 50}, {1100, 75, 300}, {600, 300, 256}, {9000, 17, 500}, {200, 1100, 40}}) {
+  // Few rows, and sums and weights that are longer than what is packed at once (4,096; 8,192).
+  for (const Size& s : {Size{700, 130, 50},
+                        {1100, 75, 300},
+                        {600, 300, 256},
+                        {9000, 17, 500},
+                        {200, 1100, 40},
+                        {40, 1100, 20},
+                        {20, 64, 50},
+                        {50, 4200, 24},
+                        {60, 40, 8300}}) {
     CAPTURE(text(s.rows, " x ", s.in, " to ", s.out));
     const Tensor x = random_tensor({s.rows, s.in}, f32, 1), w = random_tensor({s.out, s.in}, f32, 2),
                  dy = random_tensor({s.rows, s.out}, f32, 3);
@@ -147,6 +156,26 @@ TEST_CASE("activation_linear: by our kernels, results have the products' bits, o
       ops::activation_linear_backward(Activation::gelu, dy, x, w, alone);
       CHECK(same_bits(alone.x, dx));
     }
+  }
+  // Without value and gradient in one pass; a bias; a gradient that is added.
+  const Tensor x = random_tensor({200, 96}, f32, 1), w = random_tensor({72, 96}, f32, 2),
+               dy = random_tensor({200, 72}, f32, 3), bias = random_tensor({72}, f32, 4);
+  for (const Activation f : {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu}) {
+    const auto compute = [&](int threads, bool over_x) {
+      const ThreadsScope scope(threads);
+      const ops::ActivationLinearGradients out{.x = over_x ? x.clone() : Tensor::empty_like(x),
+                                               .weight = random_tensor({72, 96}, f32, 5),
+                                               .add_to_weight = true};
+      ops::activation_linear_backward(f, dy, over_x ? out.x : x, w, out);
+      return std::vector<Tensor>{ops::activation_linear(f, x, w, bias), out.x, out.weight};
+    };
+    const std::vector<Tensor> expected = compute(1, false);
+    CHECK(same_bits(expected[0], ops::linear(ops::activation(f, x), w, bias)));
+    for (const int threads : {1, 3, 30})
+      for (const bool over_x : {false, true}) {
+        const std::vector<Tensor> results = compute(threads, over_x);
+        for (size_t i = 0; i < results.size(); ++i) CHECK(same_bits(results[i], expected[i]));
+      }
   }
   set_matmul_backend(backend);
 }
