@@ -71,10 +71,7 @@ const FieldTable<Run>& run_fields() {
        [](Run& r) { return &r.activation_budget; }},
       {shared_option("activation_offload"), [](Run& r) { return &r.activation_offload; }},
       {shared_option("activation_offload_bytes"), [](Run& r) { return &r.activation_offload_bytes; }},
-      {{"keep_packed_weights",
-        "on a CPU keep weights packed between micro-batches and in evaluations, for up to twice their bytes; "
-        "not where ranks shard parameters, nor in stages"},
-       [](Run& r) { return &r.keep_packed_weights; }},
+      {shared_option("keep_packed_weights"), [](Run& r) { return &r.keep_packed_weights; }},
   };
   return table;
 }

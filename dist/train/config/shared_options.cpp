@@ -95,6 +95,9 @@ constexpr FieldInfo options[] = {
      "where the inputs of checkpointed segments are until backward: empty, where they were; cpu, the CPU's "
      "memory, counted apart; or the folder of a file"},
     {"activation_offload_bytes", "most bytes of them in the CPU's memory; 0: no limit", "bytes", count},
+    {"keep_packed_weights",
+     "on a CPU keep weights packed between micro-batches and in evaluations, for up to twice their bytes; "
+     "not where ranks shard parameters, nor in stages"},
 
     // Checkpoints
     {"out", "folder of the checkpoints; empty: none are written"},

@@ -171,10 +171,7 @@ const FieldTable<TrainerFlags>& trainer_fields() {
        [](Flags& f) { return &f.trainer.validate_every; }},
       {{"validate_at_end", "validate after the last step too, where validate_every does not divide it"},
        [](Flags& f) { return &f.trainer.validate_at_end; }},
-      {{"keep_packed_weights",
-        "on a CPU keep weights packed between micro-batches and in evaluations, for up to twice their bytes; "
-        "not where ranks shard parameters, nor in stages"},
-       [](Flags& f) { return &f.trainer.keep_packed_weights; }},
+      {shared_option("keep_packed_weights"), [](Flags& f) { return &f.trainer.keep_packed_weights; }},
       {{"limit_train_batches", "batches of an epoch, at most; -1: all", "batches", limit_or_none},
        [](Flags& f) { return &f.trainer.limit_train_batches; }},
       {{"limit_val_batches", "batches of a validation, at most; -1: all", "batches", limit_or_none},
