@@ -90,41 +90,17 @@ class ForwardWeight {
   int64_t in_, out_;
 };
 
-/// Of few rows: all of f(x), then a product that reads the weight once.
-void forward_thin(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                  const Tensor& out) {
+/// All of f(x) in a pass, by all threads, then multiply(its product). It takes the bytes of x for f(x).
+template <class Multiply>
+void forward_in_passes(Activation f, const Tensor& x, const Tensor& weight, const Tensor& out,
+                       const Multiply& multiply) {
   const ActivationLinearExtents e(x, weight);
   const UnaryBlock activation = activation_blocks_of(f, f32).forward;
   const Scratch<float> activated(e.rows * e.in);
   parallel_for(e.rows * e.in, 4096, [&](int64_t begin, int64_t end) {
     activation(x.data<float>() + begin, activated.get() + begin, end - begin);
   });
-  gemm_thin(Gemm<float>{.m = e.rows,
-                        .n = e.out,
-                        .k = e.in,
-                        .a = activated.get(),
-                        .lda = e.in,
-                        .a_transposed = false,
-                        .b = weight.data<float>(),
-                        .ldb = e.in,
-                        .b_transposed = true,
-                        .c = out.data<float>(),
-                        .ldc = e.out,
-                        .accumulate = false},
-            bias.defined() ? bias.data<float>() : nullptr);
-}
-
-/// f(x), then its product, each by all threads, where blocks of rows are not shared evenly, or few; by our
-/// kernels. It takes the bytes of x for f(x).
-void forward_in_passes(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                       const Tensor& out) {
-  const ActivationLinearExtents e(x, weight);
-  const UnaryBlock activation = activation_blocks_of(f, f32).forward;
-  const Scratch<float> activated(e.rows * e.in);
-  parallel_for(e.rows * e.in, 4096, [&](int64_t begin, int64_t end) {
-    activation(x.data<float>() + begin, activated.get() + begin, end - begin);
-  });
-  multiply_packed_f32({.m = e.rows,
+  multiply(Gemm<float>{.m = e.rows,
                        .n = e.out,
                        .k = e.in,
                        .a = activated.get(),
@@ -135,9 +111,24 @@ void forward_in_passes(Activation f, const Tensor& x, const Tensor& weight, cons
                        .b_transposed = true,
                        .c = out.data<float>(),
                        .ldc = e.out,
-                       .accumulate = false},
-                      bias.defined() ? bias.data<float>() : nullptr,
-                      kept_panels_f32(weight, weight.data<float>(), e.in, true, e.in, e.out, e.rows));
+                       .accumulate = false});
+}
+
+/// Of few rows: the product reads the weight once.
+void forward_thin(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Tensor& out) {
+  forward_in_passes(f, x, weight, out, [&](const Gemm<float>& gemm) {
+    gemm_thin(gemm, bias.defined() ? bias.data<float>() : nullptr);
+  });
+}
+
+/// By our kernels, where blocks of rows are few or not shared evenly: all threads share the product.
+void forward_packed(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    const Tensor& out) {
+  forward_in_passes(f, x, weight, out, [&](const Gemm<float>& g) {
+    multiply_packed_f32(g, bias.defined() ? bias.data<float>() : nullptr,
+                        kept_panels_f32(weight, g.b, g.ldb, true, g.k, g.n, g.m));
+  });
 }
 
 /// The most rows of a block of f(x).
@@ -153,7 +144,7 @@ void forward(Activation f, const Tensor& x, const Tensor& weight, const Tensor& 
   if constexpr (std::is_same_v<T, float>) {
     if (is_thin_product(x, weight.transpose(0, 1), out)) return forward_thin(f, x, weight, bias, out);
     if (is_packed && activation_forward_rows(e.rows, e.in, threads) == 0)
-      return forward_in_passes(f, x, weight, bias, out);
+      return forward_packed(f, x, weight, bias, out);
   }
   const ActivationBlocks blocks = activation_blocks_of(f, x.dtype());
   const ForwardWeight<T> w(weight, bias.defined() ? bias.data<T>() : nullptr, e);
