@@ -104,7 +104,11 @@ void matmul_f32(const Tensor& a, const Tensor& b, const Tensor& bias, const Tens
 }  // namespace
 
 void gemm_f32(const Gemm<float>& gemm) {
-  switch (f32_product({gemm.m, gemm.a_transposed})) {
+  gemm_f32_by(f32_product({gemm.m, gemm.a_transposed}), gemm);
+}
+
+void gemm_f32_by(F32Product product, const Gemm<float>& gemm) {
+  switch (product) {
     case F32Product::packed:
       return gemm_packed_f32(gemm, nullptr);
     case F32Product::onednn:

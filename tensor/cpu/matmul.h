@@ -1,6 +1,7 @@
 #pragma once  // internal
 
 #include "tensor/cpu/gemm/gemm.h"
+#include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/tensor.h"
 
 namespace tessera::kernels::cpu {
@@ -12,5 +13,7 @@ void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& 
 
 /// An f32 product by what `f32_product` (tensor/cpu/gemm/product_choice.h) chooses, in the calling thread.
 void gemm_f32(const Gemm<float>& gemm);
+/// The same by the kernel that was chosen for a larger product, of which this is a block.
+void gemm_f32_by(F32Product product, const Gemm<float>& gemm);
 
 }  // namespace tessera::kernels::cpu

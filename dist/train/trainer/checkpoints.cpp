@@ -41,7 +41,7 @@ std::string products_on(const Device& device) {
   return device.is_cuda() ? "cuBLASLt" : matmul_kernels();
 }
 
-/// The note on a checkpoint whose products were computed otherwise than `here`; else "".
+/// The note that a checkpoint names other kernels than `here`; else "".
 std::string describe_other_products(const std::map<std::string, std::string>& saved,
                                     const std::string& here) {
   auto found = saved.find(products_name);

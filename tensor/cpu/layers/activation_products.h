@@ -5,8 +5,6 @@
 
 #include "tensor/arguments/activation_table.h"
 #include "tensor/cpu/gemm/gemm_eigen.h"
-#include "tensor/cpu/gemm/onednn/gemm_onednn.h"
-#include "tensor/cpu/gemm/packed/gemm_packed.h"
 #include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/value_and_gradient.h"
@@ -44,14 +42,7 @@ inline ActivationBlocks activation_blocks_of(Activation f, DType type) {
 
 /// A block of a product by the kernel that was chosen for the whole one, whatever the rows of the block.
 inline void multiply_by(F32Product product, const Gemm<float>& gemm) {
-  switch (product) {
-    case F32Product::packed:
-      return gemm_packed_f32(gemm, nullptr);
-    case F32Product::onednn:
-      return gemm_onednn_f32(gemm);
-    case F32Product::eigen:
-      return TESSERA_PER_ISA(gemm_eigen_f32)(gemm);
-  }
+  gemm_f32_by(product, gemm);
 }
 inline void multiply_by(F32Product, const Gemm<double>& gemm) {
   TESSERA_PER_ISA(gemm_eigen_f64)(gemm);
