@@ -30,9 +30,9 @@ template <class A>
   });
 }
 
-/// n elements combined; their rows have space for whole vectors.
+/// n elements combined into the lanes of a vector; their rows have space for whole vectors.
 template <class A, class Combine>
-[[gnu::always_inline]] inline A combined(const A* s, int64_t n, A identity, const Combine& combine) {
+[[gnu::always_inline]] inline Lanes<A> combined(const A* s, int64_t n, A identity, const Combine& combine) {
   Lanes<A> first = fill(identity), second = first;
   int64_t i = 0;
   for (; i + 2 * lanes<A> <= n; i += 2 * lanes<A>) {
@@ -44,20 +44,31 @@ template <class A, class Combine>
     i += lanes<A>;
   }
   if (i < n) second = combine(second, first_lanes(s + i, static_cast<int>(n - i), identity));
-  return fold<A>(combine(first, second), combine);
+  return combine(first, second);
 }
 
-/// The largest of the products scale s, at least one; minus infinity where a mask hides every key. A NaN
-/// beside numbers may be lost here, since exp of the row gives NaN again.
+/// The largest of the products scale s of each row; minus infinity where a mask hides every key, or none is
+/// visible. A NaN beside numbers may be lost here, since exp of the row gives NaN again.
 template <class A>
-[[gnu::always_inline]] inline A largest_product(const A* s, int64_t n, A scale) {
+[[gnu::always_inline]] inline void largest_products(const AttentionRow<A>* rows, int64_t count,
+                                                    int64_t leading, const A* s, A* largest) {
   constexpr A infinity = elementwise::Floating<A>::infinity;
-  const A largest = scale * (scale < 0 ? combined(s, n, infinity, SmallerOrAny())
-                                       : combined(s, n, -infinity, LargerOrAny()));
-  if (largest == -infinity)
-    for (int64_t i = 0; i < n; ++i)
-      if (s[i] != s[i]) return s[i];
-  return largest;
+  Lanes<A> lanes_of_rows[attention_tile];
+  for (int64_t r = 0; r < count; ++r)
+    lanes_of_rows[r] = rows[r].scale < 0
+                           ? fill(-infinity)
+                           : combined(s + r * leading, rows[r].visible, -infinity, LargerOrAny());
+  fold_each(lanes_of_rows, count, LargerOrAny(), largest);
+  for (int64_t r = 0; r < count; ++r) {
+    const A* const row = s + r * leading;
+    const int64_t n = rows[r].visible;
+    if (rows[r].scale < 0 && n > 0)
+      largest[r] = fold<A>(combined(row, n, infinity, SmallerOrAny()), SmallerOrAny());
+    largest[r] = n > 0 ? rows[r].scale * largest[r] : -infinity;
+    if (largest[r] == -infinity)
+      for (int64_t i = 0; i < n; ++i)
+        if (row[i] != row[i]) largest[r] = row[i];
+  }
 }
 
 /// e^x for x that is above 0 by rounding alone: `elementwise::exp` up to x = 88, and from there on its result
@@ -107,10 +118,10 @@ template <class A, class Out>
     for (int64_t j = 0; j < lanes<A>; ++j) out[begin + j] = Out{};
 }
 
-/// s <- exp(scale s - shift), 0 after n elements. Returns the sum: vectors alternate between two
+/// s <- exp(scale s - shift), 0 after n elements. Returns the lanes of the sum: vectors alternate between two
 /// accumulators.
 template <class A>
-[[gnu::always_inline]] inline A sum_of_exponentials(A* s, int64_t n, A scale, A shift) {
+[[gnu::always_inline]] inline Lanes<A> sum_of_exponentials(A* s, int64_t n, A scale, A shift) {
   Lanes<A> first = fill(A(0)), second = first;
   const auto exponential = [=](A product) { return exp_of_weight(elementwise::fma(product, scale, -shift)); };
   const auto whole = [=](Lanes<A>& sum, A* at) {
@@ -134,7 +145,7 @@ template <class A>
   const int left = static_cast<int>(n - i);
   if (left > 0) part(first, s + i, left);
   if (left > lanes<A>) part(second, s + i + lanes<A>, left - static_cast<int>(lanes<A>));
-  return fold<A>(first + second, Add());
+  return first + second;
 }
 
 /// What a row of `score_gradients` has in common.
@@ -151,17 +162,22 @@ template <class Store, class A, class Out>
                                                    A* largest, A* log_sum) {
   constexpr A infinity = elementwise::Floating<A>::infinity;
   A shifts[attention_tile], sums[attention_tile], inverse[attention_tile];
-  for (int64_t r = 0; r < attention_tile; ++r) shifts[r] = -infinity, sums[r] = 1;
-  for (int64_t r = 0; r < count; ++r)
-    if (rows[r].visible > 0) shifts[r] = largest_product(s + r * leading, rows[r].visible, rows[r].scale);
+  Lanes<A> lanes_of_sums[attention_tile];
+  largest_products(rows, count, leading, s, shifts);
   for (int64_t r = 0; r < count; ++r) {
-    if (shifts[r] == -infinity) continue;
-    A* const row = s + r * leading;
-    const A scale = rows[r].scale, shift = shifts[r];
-    sums[r] = sum_of_exponentials(row, rows[r].visible, scale, shift);
+    lanes_of_sums[r] = fill(A(0));
+    if (shifts[r] != -infinity)
+      lanes_of_sums[r] = sum_of_exponentials(s + r * leading, rows[r].visible, rows[r].scale, shifts[r]);
   }
-  for (int64_t r = 0; r < attention_tile; ++r) inverse[r] = A(1) / sums[r];
-  for (int64_t r = 0; r < attention_tile; ++r) sums[r] = elementwise::log(sums[r]);
+  fold_each(lanes_of_sums, count, Add(), sums);
+  for (int64_t r = 0; r < count; ++r) sums[r] = shifts[r] == -infinity ? A(1) : sums[r];
+  for (int64_t r = count; r < padded_length<A>(count); ++r) sums[r] = 1;
+  for (int64_t r = 0; r < count; r += lanes<A>) {
+#pragma GCC unroll 1
+    for (int j = 0; j < lanes<A>; ++j) inverse[r + j] = A(1) / sums[r + j];
+#pragma GCC unroll 1
+    for (int j = 0; j < lanes<A>; ++j) sums[r + j] = elementwise::log(sums[r + j]);
+  }
   for (int64_t r = 0; r < count; ++r) {
     const A* const row = s + r * leading;
     const A* const drop = factors ? factors + r * leading : nullptr;
@@ -288,6 +304,8 @@ template <class A, class T>
 /// As `sum_lanes`: vectors alternate between two accumulators.
 template <class A, class T>
 void dots(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t rows, int64_t n, A* out) {
+  constexpr int64_t group = 8;  // rows whose lanes are added up together
+  Lanes<A> sums[group];
   for (int64_t r = 0; r < rows; ++r, a += a_stride, b += b_stride) {
     Lanes<A> first = fill(A(0)), second = first;
     int64_t i = 0;
@@ -301,7 +319,9 @@ void dots(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t ro
       first = first + load(tail);
       second = second + load(tail + lanes<A>);
     }
-    out[r] = fold<A>(first + second, Add());
+    sums[r % group] = first + second;
+    if (r % group == group - 1 || r == rows - 1)
+      fold_each(sums, r % group + 1, Add(), out + r / group * group);
   }
 }
 

@@ -27,11 +27,14 @@ template <class A>
   return v;
 }
 
-template <class A>
-[[gnu::always_inline]] inline void store_columns(A* c, const Register<A>& sum, int64_t left,
-                                                 bool accumulate) {
-  if (left >= register_elements<A>) return store(c, accumulate ? load_register(c) + sum : sum);
-  for (int64_t j = 0; j < left; ++j) c[j] = accumulate ? c[j] + sum[j] : sum[j];
+/// The first `columns` of a tile's sums, which were stored to `sums`: registers whose elements are taken one
+/// by one would be kept in memory from the beginning.
+template <class A, int rows, int width>
+[[gnu::noinline]] void store_part(const A (&sums)[rows][width], int64_t columns, A* c, int64_t ldc,
+                                  bool accumulate) {
+  for (int r = 0; r < rows; ++r)
+    for (int64_t j = 0; j < columns; ++j)
+      c[r * ldc + j] = accumulate ? c[r * ldc + j] + sums[r][j] : sums[r][j];
 }
 
 template <class A, int rows, int vectors>
@@ -44,8 +47,11 @@ void tile(const ResidentProduct<A>& g, int64_t i, int64_t j) {
     for (int v = 0; v < vectors; ++v) sums[r][v] = Register<A>{};
   const A* a = g.a + i * g.row;
   const A* b = g.b + j;
+  const int64_t ahead = 4 * g.ldb;
   for (int64_t p = 0; p < g.k; ++p, a += g.step, b += g.ldb) {
     Register<A> columns[vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) __builtin_prefetch(b + ahead + v * lanes, 0, 3);
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) columns[v] = load_register(b + v * lanes);
 #pragma GCC unroll 8
@@ -69,11 +75,12 @@ void tile(const ResidentProduct<A>& g, int64_t i, int64_t j) {
       for (int v = 0; v < vectors; ++v) store(c + r * g.ldc + v * lanes, sums[r][v]);
     return;
   }
+  A part[rows][vectors * lanes];
 #pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v)
-      store_columns(c + r * g.ldc + v * lanes, sums[r][v], g.n - j - v * lanes, g.accumulate);
+    for (int v = 0; v < vectors; ++v) store(&part[r][v * lanes], sums[r][v]);
+  store_part(part, g.n - j, c, g.ldc, g.accumulate);
 }
 
 /// All columns of rows i .. i + rows.
