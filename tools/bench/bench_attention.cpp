@@ -1,5 +1,5 @@
-// Causal self-attention, forward and backward, at the sizes of the models. FLOP/s counts all T x T scores, as
-// models' FLOPs are counted; causality skips up to half of them.
+// Causal self-attention, forward and backward, at the sizes of the models and without dropout. FLOP/s counts
+// the visible pairs of a query and a key, T (T + 1) / 2, as the profiler does.
 //
 //     build/release/bin/bench/bench_attention
 
@@ -46,7 +46,7 @@ void attention(benchmark::State& state, Size size, bool backward, DType dtype) {
       benchmark::DoNotOptimize(ops::attention(q, k, v, options).out.raw_data());
   }
   const double product =
-      2.0 * static_cast<double>(size.batch * size.heads * size.time * size.time * size.width);
+      static_cast<double>(size.batch * size.heads * size.time * (size.time + 1) * size.width);
   state.counters["FLOP/s"] =
       benchmark::Counter((backward ? 5 : 2) * product, benchmark::Counter::kIsIterationInvariantRate);
 }

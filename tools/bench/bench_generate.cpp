@@ -1,15 +1,19 @@
 // Generates text with a GPT of random weights and prints its speed: the counterpart of peer_generate.py. A
 // turn decodes `--tokens` ids of every row after a prompt that was computed before the clock starts. For each
 // line on the standard input it takes one turn and prints a JSON object, so that run_generate.py can
-// alternate short turns of both sides.
+// alternate short turns of both sides. With `--forward` the forward of a training step, of the prompt's ids,
+// is measured beside the prompt.
 //
 //     echo | build/release/bin/bench/bench_generate --preset gpt2 --dtype bf16 --batch 8
+//     echo | build/release/bin/bench/bench_generate --prompt 480 --forward
 
 #include <json/json.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <iostream>
 #include <numeric>
 #include <optional>
@@ -20,6 +24,7 @@
 #include "nn/materialize.h"
 #include "tensor/profile/op_table.h"
 #include "tensor/threads/parallel.h"
+#include "tools/bench/turns.h"
 
 namespace {
 
@@ -30,7 +35,7 @@ struct Options {
   int64_t vocabulary = 0, batch = 1, prompt = 32, tokens = 16;
   int threads = 2;
   double temperature = 0.8;
-  bool profile = false;
+  bool profile = false, forward = false;
 };
 
 void parse(CLI::App& app, Options& o, int argc, char** argv) {
@@ -44,6 +49,7 @@ void parse(CLI::App& app, Options& o, int argc, char** argv) {
   app.add_option("--tokens", o.tokens, "ids that a turn draws for each row")->capture_default_str();
   app.add_option("--temperature", o.temperature, "0: the likeliest id")->capture_default_str();
   app.add_option("--threads", o.threads, "of the kernels")->capture_default_str();
+  app.add_flag("--forward", o.forward, "measure a training step's forward of the prompt's ids as well");
   app.add_flag("--profile", o.profile, "print the time in each kernel of a further turn");
   app.parse(argc, argv);
 }
@@ -74,30 +80,34 @@ class Reader {
   }
   int64_t bytes() const { return bytes_; }
 
-  /// The seconds that reading all of it takes, in all threads: eight streams at a time, prefetched, since one
-  /// stream after another does not reach the memory's rate.
+  /// The seconds that reading all of it takes, in all threads: several streams at a time, prefetched, since
+  /// one stream after another does not reach the memory's rate.
   double read() {
     const double began = seconds();
     parallel_for(std::ssize(ranges_), 1, [&](int64_t begin, int64_t end) {
-      constexpr int64_t streams = 8, line = 8, ahead = 256;  // words
-      uint64_t sums[line] = {};
+      Line sum = {};
       for (int64_t r = begin; r < end; ++r) {
         const auto& [from, words] = ranges_[static_cast<size_t>(r)];
-        const int64_t length = words / streams;
-        for (int64_t i = 0; i < length; i += line)
+        const int64_t length = words / streams / words_of_line * words_of_line;  // a rest is not read
+        for (int64_t i = 0; i < length; i += words_of_line)
           for (int64_t s = 0; s < streams; ++s) {
             const uint64_t* const at = from + s * length + i;
             __builtin_prefetch(at + ahead);
-            for (int64_t j = 0; j < std::min(line, length - i); ++j) sums[j] += at[j];
+            Line line;
+            std::memcpy(&line, at, sizeof line);
+            sum += line;
           }
       }
-      sum_ += std::accumulate(std::begin(sums), std::end(sums), uint64_t{0});
+      uint64_t all = 0;
+      for (int64_t i = 0; i < words_of_line; ++i) all += sum[i];
+      sum_ += all;
     });
     return seconds() - began;
   }
 
  private:
-  static constexpr int64_t step = 1 << 15;
+  static constexpr int64_t words_of_line = 8, streams = 8, ahead = 256, step = 1 << 15;  // in words
+  typedef uint64_t Line __attribute__((vector_size(64)));
 
   void add(const Tensor& x) {
     const auto* const from = static_cast<const uint64_t*>(x.raw_data());
@@ -123,13 +133,22 @@ class Turns {
     std::vector<int64_t> prompt(static_cast<size_t>(o.batch * o.prompt));
     for (size_t i = 0; i < prompt.size(); ++i)
       prompt[i] = static_cast<int64_t>(i) * 7919 % 1000003 % gpt_.o.vocabulary;
-    for (int i = 0; i < 2; ++i) {  // the first time allocates
+    const Tensor ids = Tensor::from(prompt, {std::ssize(prompt)});
+    std::vector<double> prompts, forwards;
+    for (int i = 0; i < (o.forward ? 12 : 4); ++i) {
       cache_.clear();
-      const double began = seconds();
-      gpt_.next_logits(Tensor::from(prompt, {std::ssize(prompt)}), cache_,
-                       std::vector<int64_t>(static_cast<size_t>(o.batch), o.prompt));
-      prompt_seconds_ = seconds() - began;
+      double began = seconds();
+      gpt_.next_logits(ids, cache_, std::vector<int64_t>(static_cast<size_t>(o.batch), o.prompt));
+      prompts.push_back(seconds() - began);
+      if (!o.forward) continue;
+      const EnableGrad recorded;
+      const Tensor rows = ids.view({o.batch, o.prompt});
+      began = seconds();
+      gpt_.loss(rows, rows);
+      forwards.push_back(seconds() - began);
     }
+    prompt_seconds_ = median_after_first(prompts);
+    if (o.forward) forward_seconds_ = median_after_first(forwards);
   }
 
   Json::Value turn() {
@@ -149,6 +168,8 @@ class Turns {
     result["tokens_per_second"] = static_cast<double>(o_.batch) * steps / took;
     result["step_ms"] = 1e3 * took / steps;
     result["prompt_tokens_per_second"] = static_cast<double>(o_.batch * o_.prompt) / prompt_seconds_;
+    if (o_.forward)
+      result["forward_tokens_per_second"] = static_cast<double>(o_.batch * o_.prompt) / forward_seconds_;
     result["weight_bytes"] = Json::Int64(reader_->bytes());
     result["weights_gb_per_second"] = bytes * steps / took / 1e9;
     result["read_gb_per_second"] = bytes / read / 1e9;
@@ -166,6 +187,13 @@ class Turns {
   }
 
  private:
+  /// The first time allocates.
+  static double median_after_first(std::vector<double> values) {
+    values.erase(values.begin());
+    std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
+    return values[values.size() / 2];
+  }
+
   static models::GptOptions model_options(const Options& o) {
     const int64_t vocabulary = o.vocabulary > 0 ? o.vocabulary : o.preset == "gpt2" ? 50257 : 65;
     models::GptOptions options = models::preset(o.preset, vocabulary).model;
@@ -178,7 +206,7 @@ class Turns {
   models::Gpt gpt_;
   std::optional<Reader> reader_;
   models::GptCache cache_;
-  double prompt_seconds_ = 0;
+  double prompt_seconds_ = 0, forward_seconds_ = 0;
 };
 
 }  // namespace
@@ -196,6 +224,7 @@ int main(int argc, char** argv) {
     if (options.profile) turns.profile();
     Json::StreamWriterBuilder builder;
     builder["indentation"] = "";
+    bench::bind_main_thread();
     for (std::string line; std::getline(std::cin, line);)
       std::cout << Json::writeString(builder, turns.turn()) << std::endl;
   } catch (const CLI::ParseError& error) {

@@ -148,6 +148,7 @@ class Timing : public training::Callback {
  private:
   void begin_turn(training::Trainer& trainer) {
     const std::optional<double> seconds = bench::next_turn();
+    bench::bind_main_thread();
     ended_ = !seconds;
     if (ended_) trainer.stop();  // after this step, which belongs to no turn
     turn_left_ = seconds.value_or(1e9);

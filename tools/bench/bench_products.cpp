@@ -120,6 +120,7 @@ int main(int argc, char** argv) {
     for (std::optional<double> seconds; turns && (seconds = bench::next_turn());) {
       Json::Value result = measured(*seconds / 15);  // 12 products
       result["copy_rate"] = measured_copy_rate(int64_t{1} << 27);
+      bench::bind_main_thread();
       bench::print_line(result);
     }
   } catch (const Error& error) {

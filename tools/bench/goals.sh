@@ -76,6 +76,15 @@ if [[ -z $python ]]; then
     [[ -x $python ]] || python=$(command -v python3) || fail "python3 is missing"
   fi
 fi
+# The peers read the text where the library keeps it.
+if [[ -z ${TESSERA_DATA:-} ]]; then
+  trained=$(mktemp -d)
+  "$root/build/release/bin/gptlite" train --preset tiny --steps 1 --out "$trained" >/dev/null ||
+    fail "tiny Shakespeare could not be fetched"
+  rm -r "$trained"
+  export TESSERA_DATA=${XDG_CACHE_HOME:-$HOME/.cache}/tessera
+fi
+
 torch=yes
 has_torch "$python" || torch=no
 

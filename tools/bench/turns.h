@@ -1,10 +1,13 @@
 #pragma once
 
 #include <json/json.h>
+#include <sched.h>
 
 #include <iostream>
 #include <optional>
 #include <string>
+
+#include "tensor/threads/cores.h"
 
 /// For runners that let programs take turns of a second each on one machine: a program with --turns waits for
 /// a line of its standard input, the seconds that it may take, and answers each with a JSON object in a line.
@@ -16,6 +19,16 @@ inline std::optional<double> next_turn() {
   double seconds = 0;
   if (std::cin >> seconds) return seconds;
   return std::nullopt;
+}
+
+/// Binds the calling thread to the first processor of the process, where the threads of teams are bound too
+/// (TESSERA_PIN_THREADS). Call it after a first step: threads that are started later inherit the processor.
+inline void bind_main_thread() {
+  if (!pins_threads()) return;
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  CPU_SET(allowed_processors().front(), &mask);
+  sched_setaffinity(0, sizeof mask, &mask);
 }
 
 inline void print_line(const Json::Value& value) {

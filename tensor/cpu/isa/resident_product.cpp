@@ -47,7 +47,7 @@ void tile(const ResidentProduct<A>& g, int64_t i, int64_t j) {
     for (int v = 0; v < vectors; ++v) sums[r][v] = Register<A>{};
   const A* a = g.a + i * g.row;
   const A* b = g.b + j;
-  const int64_t ahead = 4 * g.ldb;
+  const int64_t ahead = 4 * g.ldb;  // far enough for the second-level cache; b's rows may be KiB apart
   for (int64_t p = 0; p < g.k; ++p, a += g.step, b += g.ldb) {
     Register<A> columns[vectors];
 #pragma GCC unroll 4

@@ -23,14 +23,15 @@ struct Weights {
 };
 
 /// Rows of scores; row r has `visible + r` visible ones, up to 70, and 70 written weights.
-Weights weights_of(std::vector<float> s, int64_t visible, float scale, const float* factors) {
+Weights weights_of(std::vector<float> s, int64_t visible, float scale, const float* factors,
+                   int64_t count = attention_tile) {
   std::vector<AttentionRow<float>> rows;
-  for (int64_t r = 0; r < attention_tile; ++r)
-    rows.push_back({std::min<int64_t>(visible + r, 70), 70, scale, scale});
+  for (int64_t r = 0; r < count; ++r) rows.push_back({std::min<int64_t>(visible + r, 70), 70, scale, scale});
   Weights w;
+  std::fill_n(w.largest, attention_tile, 7.0f);
+  std::fill_n(w.log_sum, attention_tile, 7.0f);
   TESSERA_PER_ISA(attention_rows_f32)
-  ()->weights(rows.data(), attention_tile, leading, s.data(), factors, w.weights.data(), w.largest,
-              w.log_sum);
+  ()->weights(rows.data(), count, leading, s.data(), factors, w.weights.data(), w.largest, w.log_sum);
   return w;
 }
 
@@ -63,11 +64,83 @@ TEST_CASE(
       for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512}) {
         const IsaScope scope(isa);
         const Weights other = weights_of(s, visible, scale, factors.data());
-        for (int64_t r = 0; r < attention_tile; ++r)
+        for (int64_t r = 0; r < attention_tile; ++r) {
+          REQUIRE(best.largest[r] == other.largest[r]);
+          REQUIRE(best.log_sum[r] == other.log_sum[r]);
           for (int64_t i = 0; i < 70; ++i)
             REQUIRE(best.weights[r * leading + i] == other.weights[r * leading + i]);
+        }
       }
     }
+}
+
+TEST_CASE("attention rows: a row has the same bits among any number of rows, and others stay as they are") {
+  const std::vector<float> s = scores(6);
+  for (const float scale : {1.5f, -1.5f})
+    for (const int64_t visible : {0, 1, 15, 33, 64}) {
+      const Weights all = weights_of(s, visible, scale, nullptr);
+      for (int64_t count = 1; count < attention_tile; ++count) {
+        const Weights some = weights_of(s, visible, scale, nullptr, count);
+        for (int64_t r = 0; r < attention_tile; ++r) {
+          REQUIRE(some.largest[r] == (r < count ? all.largest[r] : 7.0f));
+          REQUIRE(some.log_sum[r] == (r < count ? all.log_sum[r] : 7.0f));
+          for (int64_t i = 0; i < 70; ++i)
+            REQUIRE(some.weights[r * leading + i] == (r < count ? all.weights[r * leading + i] : 7.0f));
+        }
+      }
+    }
+}
+
+TEST_CASE("attention rows: a NaN, and hidden keys, with a negative scale") {
+  std::vector<float> s(attention_tile * leading, infinity);  // times -1: hidden
+  s[3] = not_a_number;
+  s[leading + 5] = -2.0f;
+  const Weights w = weights_of(s, 40, -1.0f, nullptr);
+  CHECK(std::isnan(w.weights[0]));
+  CHECK(w.weights[leading + 5] == 1.0f);
+  CHECK(w.weights[leading + 6] == 0.0f);
+  CHECK(w.largest[1] == 2.0f);
+  CHECK(w.largest[2] == -infinity);
+  CHECK(w.weights[2 * leading] == 0.0f);
+}
+
+namespace {
+
+/// The dots of 1 to 17 rows, of T, against sums in f64; elements after them stay.
+template <class T, class A>
+void check_dots(const AttentionRows<A, T>& kernels, double tolerance) {
+  constexpr int64_t most = 17, stride = 50;
+  const Tensor values = random_tensor({2 * most * stride}, f32, 9);
+  std::vector<T> a, b;
+  for (int64_t i = 0; i < most * stride; ++i) {
+    a.push_back(static_cast<T>(values.data<float>()[i]));
+    b.push_back(static_cast<T>(values.data<float>()[most * stride + i]));
+  }
+  for (int64_t rows = 1; rows <= most; ++rows)
+    for (const int64_t n : {1, 31, 32, 49}) {
+      std::vector<A> out(most + 1, A(7));
+      kernels.dots(a.data(), stride, b.data(), stride, rows, n, out.data());
+      for (int64_t r = 0; r <= most; ++r) {
+        double sum = 0;
+        for (int64_t i = 0; r < rows && i < n; ++i)
+          sum += double{static_cast<A>(a[static_cast<size_t>(r * stride + i)])} *
+                 double{static_cast<A>(b[static_cast<size_t>(r * stride + i)])};
+        CHECK(std::abs(static_cast<double>(out[static_cast<size_t>(r)]) - (r < rows ? sum : 7.0)) <=
+              tolerance);
+      }
+    }
+}
+
+}  // namespace
+
+TEST_CASE("attention rows: dots of any number of rows, at each instruction set") {
+  for (const Isa isa : {Isa::amx, Isa::avx512, Isa::avx2, Isa::baseline}) {
+    const IsaScope scope(isa);
+    // 49 products of numbers up to 4, each sum rounded.
+    check_dots(*TESSERA_PER_ISA(attention_rows_f32)(), 2e-5);
+    check_dots(*TESSERA_PER_ISA(attention_rows_bf16)(), 2e-5);
+    check_dots(*TESSERA_PER_ISA(attention_rows_f64)(), 1e-13);
+  }
 }
 
 TEST_CASE("attention rows: a NaN among hidden keys is no hidden row, and a hidden row is zeros") {

@@ -1,4 +1,4 @@
-// How products are shared among many threads: every element once, and no thread with much more than others.
+// How products are shared among many threads: every element once, with the same bits for any number of them.
 #include "tensor/cpu/gemm/sharing/thread_cut.h"
 
 #include <doctest/doctest.h>
