@@ -161,7 +161,8 @@ class Turns {
       const Variable logits = gpt_.next_logits(Tensor::from(ids, {o_.batch}), cache_);
       ids = models::draw(logits.value(), sampling, i, rows);
     }
-    const double took = seconds() - began, read = reader_->read();
+    const double took = seconds() - began,
+                 read = std::min({reader_->read(), reader_->read(), reader_->read()});
     const auto steps = static_cast<double>(o_.tokens), bytes = static_cast<double>(reader_->bytes());
     Json::Value result;
     result["program"] = "bench_generate";
