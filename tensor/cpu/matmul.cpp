@@ -7,6 +7,7 @@
 #include "tensor/cpu/gemm/pairs/gemm_bf16.h"
 #include "tensor/cpu/gemm/product_choice.h"
 #include "tensor/cpu/gemm/sharing/product_blocks.h"
+#include "tensor/cpu/gemm/sharing/shared_path.h"
 #include "tensor/cpu/gemm/thin/gemm_thin.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/scratch.h"
@@ -14,12 +15,6 @@
 
 namespace tessera::kernels::cpu {
 namespace {
-
-// The fewest multiply-adds for which a second thread is worth its start.
-constexpr int64_t grain = 1 << 17;
-
-/// A library packs the rows and columns of each block.
-constexpr CutCosts library_costs{.row_step = 16, .column_step = 16, .a_work = 32, .b_work = 32};
 
 template <class T, class C>
 void add_bias(const Gemm<T, C>& tile, const T* bias) {
@@ -34,9 +29,9 @@ template <class T, class C, class Multiply>
 void multiply_batch(const ProductBatch<T, C>& batch, const Tensor& bias, const Multiply& multiply) {
   const T* added = bias.defined() ? static_cast<const T*>(bias.raw_data()) : nullptr;
   for_each_block(
-      batch, grain,
+      batch, library_path.grain,
       [](const Gemm<T, C>& first, int64_t parts) {
-        return fastest_cut(first.m, first.n, parts, library_costs);
+        return fastest_cut(first.m, first.n, parts, library_path.costs);
       },
       [&](const Gemm<T, C>& block, int64_t column) {
         multiply(block);

@@ -18,6 +18,7 @@
 #include "tensor/cpu/gemm/packed/gemm_packed.h"
 #include "tensor/cpu/gemm/pairs/gemm_bf16.h"
 #include "tensor/cpu/gemm/sharing/product_blocks.h"
+#include "tensor/cpu/gemm/sharing/shared_path.h"
 
 namespace {
 
@@ -34,8 +35,8 @@ struct Rates {
   SharedGrid (*grid)(int64_t m, int64_t n, int64_t k, int64_t threads);
 };
 // 60 GFLOP/s; 1,000 and 250.
-constexpr Rates f32_rates{"f32", 30000, 30000, 1 << 17, {8, 16, 16, 16}, &packed_grid},
-    tile_rates{"bf16 on tiles", 500000, 125000, 1 << 20, {32, 32, 64, 128}, &tile_grid};
+constexpr Rates f32_rates{packed_path.name, 30000, 30000, packed_path.grain, packed_path.costs, &packed_grid},
+    tile_rates{tile_path.name, 500000, 125000, tile_path.grain, tile_path.costs, &tile_grid};
 // The microseconds of one step of the tree in which threads are started and awaited, measured by
 // bench_parallel.
 constexpr double step_of_tree = 1;

@@ -15,6 +15,7 @@
 
 #include "tensor/cpu/gemm/onednn/onednn_threads.h"
 #include "tensor/cpu/gemm/sharing/product_blocks.h"
+#include "tensor/cpu/gemm/sharing/shared_path.h"
 #include "tensor/cpu/loops/scratch.h"
 
 namespace tessera::kernels::cpu {
@@ -170,18 +171,14 @@ void multiply(const Operands& o) {
   product.primitive.execute(dnn.stream, arguments);
 }
 
-// The fewest multiply-adds for which a second thread is worth its start.
-constexpr int64_t grain = 1 << 18;
-// Packing b costs a third to a half of a product of some hundred rows, so parts of the same columns, each of
-// which packs them again, are dear.
-constexpr CutCosts costs{.row_step = 32, .column_step = 32, .a_work = 8, .b_work = 128};
+constexpr int64_t grain = library_bf16_path.grain;
 
 /// One matrix product, cut into blocks of c.
 void multiply_matrices(const Operands& o) {
   const int64_t m = o.out.size(0), n = o.out.size(1);
   for_each_block(
       {.count = 1, .m = m, .n = n, .k = o.a.size(1)}, grain,
-      [&](int64_t parts) { return fastest_cut(m, n, parts, costs); },
+      [&](int64_t parts) { return fastest_cut(m, n, parts, library_bf16_path.costs); },
       [&](int64_t, const ProductBlock& block) {
         const auto [row, rows, column, columns] = block;
         multiply({o.a.narrow(0, row, rows), o.b.narrow(1, column, columns),

@@ -13,15 +13,13 @@
 #include "tensor/cpu/gemm/product_squares.h"
 #include "tensor/cpu/gemm/sharing/part_items.h"
 #include "tensor/cpu/gemm/sharing/product_blocks.h"
+#include "tensor/cpu/gemm/sharing/shared_path.h"
 #include "tensor/cpu/loops/streamed_result.h"
 
 namespace tessera::kernels::cpu {
 namespace {
 
-// The fewest multiply-adds for which a second thread is worth its start.
-constexpr int64_t grain = 1 << 17;
-// The time to read an operand's element from another core's cache or to pack it, in multiply-adds.
-constexpr int64_t operand_work = 16;
+constexpr int64_t grain = packed_path.grain;
 // What a thread packs of b at a time: 1 MiB, but at least four tiles of columns, and of longer ones a range
 // (as `gemm_packed_f32` does).
 constexpr int64_t most_packed_elements = 256 * 1024, most_packed_k = 4096;
@@ -34,7 +32,9 @@ constexpr int64_t part_items = 8, least_band = 48, most_band = 256;
 constexpr int64_t grid_unit = 48, most_grid_rows = 192;
 
 ThreadCut choose_cut(const Gemm<float>& g, int64_t parts) {
-  return fastest_cut(g.m, g.n, parts, {packed_tile_rows, packed_columns, operand_work, operand_work});
+  static_assert(packed_path.costs.row_step == packed_tile_rows &&
+                packed_path.costs.column_step == packed_columns);
+  return fastest_cut(g.m, g.n, parts, packed_path.costs);
 }
 
 /// Whether a c of one range is written past the caches: where `threads` write equal parts of it, and panels

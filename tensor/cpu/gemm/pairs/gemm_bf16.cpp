@@ -16,6 +16,7 @@
 #include "tensor/cpu/gemm/sharing/part_items.h"
 #include "tensor/cpu/gemm/sharing/product_blocks.h"
 #include "tensor/cpu/gemm/sharing/shared_blocks.h"
+#include "tensor/cpu/gemm/sharing/shared_path.h"
 #include "tensor/cpu/gemm/tiles/tile_product.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/scratch.h"
@@ -24,8 +25,7 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-// The fewest multiply-adds for which a second thread is worth its start: on vectors, and on tiles.
-constexpr int64_t grain = 1 << 18, tile_grain = 1 << 20;
+constexpr int64_t grain = pair_path.grain, tile_grain = tile_path.grain;
 // The size of a packed block of b, which leaves space for a's rows in a second-level cache of 1 MiB.
 constexpr int64_t block_bytes = 400 << 10;
 // On tiles, which come with second-level caches of 2 MiB: beside it are a's rows and sums.
@@ -59,7 +59,7 @@ constexpr int64_t most_packed = 16 << 20;
 constexpr int64_t most_private = 1 << 20, part_items = 8, least_band = 128, most_band = 512;
 // Longer columns are packed by all threads together: 2 MiB bound what a thread packs alone.
 constexpr int64_t most_private_k = 8192;
-constexpr CutCosts tile_costs{.row_step = unit, .column_step = unit, .a_work = 64, .b_work = 128};
+static_assert(tile_path.costs.row_step == unit && tile_path.costs.column_step == unit);
 
 int64_t units(int64_t extent) {
   return (extent + unit - 1) / unit;
@@ -221,7 +221,8 @@ double sum_of_squares(int64_t m, int64_t n, const Run& run) {
 /// Each thread packs its columns of b, and its rows of a where a is stored transposed.
 template <class C>
 ThreadCut choose_cut(const Gemm<bfloat16, C>& gemm, int64_t parts) {
-  return fastest_cut(gemm.m, gemm.n, parts, {tile_rows, panel_width, gemm.a_transposed ? 32 : 8, 32});
+  static_assert(pair_path.costs.row_step == tile_rows && pair_path.costs.column_step == panel_width);
+  return fastest_cut(gemm.m, gemm.n, parts, (gemm.a_transposed ? packed_pair_path : pair_path).costs);
 }
 
 /// A weight's gradient on tiles by all threads, and a product over a very long k. They pack the operands
@@ -316,7 +317,7 @@ class ProductInPlace {
         bias_(bias),
         kept_(kept),
         streams_(streams(gemm, threads)),
-        items_(gemm.m, gemm.n, fastest_cut(gemm.m, gemm.n, threads, tile_costs), threads,
+        items_(gemm.m, gemm.n, fastest_cut(gemm.m, gemm.n, threads, tile_path.costs), threads,
                [&](const ProductBlock& block) { return item_size(block, gemm.k); }) {}
 
   void run() const {
@@ -401,8 +402,8 @@ KeptPanels kept_panels(const ProductBatch<bfloat16, C>& batch, const Tensor& b) 
 double vectors_with_squares(const ProductBatch<bfloat16, float>& batch, const float* bias) {
   const Gemm<bfloat16, float>& all = batch.first;
   const auto cut = [](const Gemm<bfloat16, float>& gemm, int64_t parts) {
-    return fastest_cut(gemm.m, gemm.n, parts,
-                       {SquareSums::rows, panel_width, gemm.a_transposed ? 32 : 8, 32});
+    static_assert(pair_squares_path.costs.row_step == SquareSums::rows);
+    return fastest_cut(gemm.m, gemm.n, parts, pair_squares_path.costs);
   };
   return sum_of_squares(all.m, all.n, [&](SquareSums squares) {
     for_each_block(batch, grain, cut, [&](const Gemm<bfloat16, float>& block, int64_t column) {
