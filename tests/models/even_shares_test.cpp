@@ -57,7 +57,7 @@ struct TestedPath {
   double least;
   int64_t one_uneven, one_granular;
 };
-// Parts of 32 x 32 and 32 x 16 are coarser.
+// From a grain of 2^18 on, small products are cut for more threads than they have parts of 32 rows.
 constexpr TestedPath tested_paths[] = {{packed_path, 0.7, 100, 6},      {library_path, 0.7, 100, 6},
                                        {tile_path, 0.7, 100, 6},        {pair_path, 0.7, 100, 6},
                                        {packed_pair_path, 0.7, 100, 6}, {library_bf16_path, 0.6, 45, 4},

@@ -148,7 +148,6 @@ class Timing : public training::Callback {
  private:
   void begin_turn(training::Trainer& trainer) {
     const std::optional<double> seconds = bench::next_turn();
-    bench::bind_main_thread();
     ended_ = !seconds;
     if (ended_) trainer.stop();  // after this step, which belongs to no turn
     turn_left_ = seconds.value_or(1e9);
@@ -164,6 +163,7 @@ class Timing : public training::Callback {
     turn["tokens_per_second"] = static_cast<double>(steps * tokens_) / sum;
     turn["loss"] = loss_;
     bench::print_line(turn);
+    bench::bind_main_thread();
   }
 
   int64_t timed_, tokens_;

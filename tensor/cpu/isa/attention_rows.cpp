@@ -65,9 +65,11 @@ template <class A>
     if (rows[r].scale < 0 && n > 0)
       largest[r] = fold<A>(combined(row, n, infinity, SmallerOrAny()), SmallerOrAny());
     largest[r] = n > 0 ? rows[r].scale * largest[r] : -infinity;
-    if (largest[r] == -infinity)
-      for (int64_t i = 0; i < n; ++i)
-        if (row[i] != row[i]) largest[r] = row[i];
+    if (largest[r] == -infinity) {
+      int64_t i = 0;
+      while (i < n && row[i] == row[i]) ++i;
+      if (i < n) largest[r] = row[i];
+    }
   }
 }
 
@@ -304,7 +306,7 @@ template <class A, class T>
 /// As `sum_lanes`: vectors alternate between two accumulators.
 template <class A, class T>
 void dots(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t rows, int64_t n, A* out) {
-  constexpr int64_t group = 8;  // rows whose lanes are added up together
+  constexpr int64_t group = 8;  // rows reduced by one call of `fold_each`
   Lanes<A> sums[group];
   for (int64_t r = 0; r < rows; ++r, a += a_stride, b += b_stride) {
     Lanes<A> first = fill(A(0)), second = first;

@@ -27,8 +27,8 @@ template <class A>
   return v;
 }
 
-/// The first `columns` of a tile's sums, which were stored to `sums`: registers whose elements are taken one
-/// by one would be kept in memory from the beginning.
+/// Copies the first `columns` of a tile's sums, which the caller stored to `sums`. (If elements of the
+/// registers were indexed instead, the compiler would keep the registers on the stack.)
 template <class A, int rows, int width>
 [[gnu::noinline]] void store_part(const A (&sums)[rows][width], int64_t columns, A* c, int64_t ldc,
                                   bool accumulate) {
@@ -47,11 +47,16 @@ void tile(const ResidentProduct<A>& g, int64_t i, int64_t j) {
     for (int v = 0; v < vectors; ++v) sums[r][v] = Register<A>{};
   const A* a = g.a + i * g.row;
   const A* b = g.b + j;
-  const int64_t ahead = 4 * g.ldb;  // far enough for the second-level cache; b's rows may be KiB apart
+  // Rows of b may be KiB apart, a stride that the hardware does not prefetch. Four rows cover the latency of
+  // the second-level cache.
+  constexpr bool prefetches = std::is_same_v<A, float> && register_bytes == 64;
+  const int64_t ahead = 4 * g.ldb;
   for (int64_t p = 0; p < g.k; ++p, a += g.step, b += g.ldb) {
     Register<A> columns[vectors];
+    if constexpr (prefetches) {
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) __builtin_prefetch(b + ahead + v * lanes, 0, 3);
+      for (int v = 0; v < vectors; ++v) __builtin_prefetch(b + ahead + v * lanes, 0, 3);
+    }
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) columns[v] = load_register(b + v * lanes);
 #pragma GCC unroll 8

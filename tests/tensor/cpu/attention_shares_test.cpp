@@ -62,53 +62,72 @@ TEST_CASE("attention shares: 1 to 128 threads visit as many keys, within a tenth
   }
 }
 
-TEST_CASE(
-    "attention shares: 1 to 128 threads are dealt the backward's blocks of keys, evenly or within one") {
+namespace {
+
+/// Deals the jobs and requires each of them once; returns the cost of the busiest thread.
+int64_t busiest_of(const std::vector<int64_t>& costs, int64_t threads) {
+  const auto jobs = deal_by_cost(costs, threads);
+  REQUIRE(std::ssize(jobs) == threads);
+  std::vector<int> dealt(costs.size());
+  int64_t most = 0;
+  for (const auto& of_thread : jobs) {
+    int64_t cost = 0;
+    for (const int64_t job : of_thread) {
+      ++dealt[static_cast<size_t>(job)];
+      cost += costs[static_cast<size_t>(job)];
+    }
+    most = std::max(most, cost);
+  }
+  REQUIRE(std::count(dealt.begin(), dealt.end(), 1) == std::ssize(dealt));
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("attention shares: jobs dealt by cost") {
+  // The blocks of keys of gpt-lite's backward: 12 heads, 16 blocks that 2048, 1920, ... queries see.
+  std::vector<int64_t> costs;
+  for (int64_t head = 0; head < 12; ++head)
+    for (int64_t block = 0; block < 16; ++block) costs.push_back(2048 - 128 * block);
+  const int64_t all = std::accumulate(costs.begin(), costs.end(), int64_t{0});
+  for (int64_t threads = 1; threads <= 128; ++threads) {
+    const int64_t most = busiest_of(costs, threads);
+    // From 102 threads on the first block of a head alone is more than a thread's share.
+    INFO(threads, " threads, busiest ", most, ", share ", all / threads);
+    CHECK((most == 2048 || all * 100 >= 88 * threads * most));
+  }
+  CHECK(deal_by_cost({}, 3) == std::vector<std::vector<int64_t>>(3));
+}
+
+TEST_CASE("attention shares: 1 to 128 threads are dealt the backward's blocks of keys evenly") {
   int64_t plans = 0, uneven = 0;
   for (const Sizes& s : presets) {
+    if (s.time <= key_block) continue;  // one block: the threads share whole heads
     const AttentionCall call = call_of(s);
     const AttentionExtents e(call);
+    std::vector<int64_t> costs;  // of a block: the queries that see it
+    for (int64_t head = 0; head < e.batch * e.heads; ++head)
+      for (int64_t j = 0; j < e.keys; j += key_block) {
+        const QueryRange seen = queries_of(VisibleKeys(call, e, 0, 0), e, j);
+        costs.push_back(1 + seen.end - seen.first);
+      }
+    const int64_t all = std::accumulate(costs.begin(), costs.end(), int64_t{0}),
+                  dearest = *std::max_element(costs.begin(), costs.end());
     for (int64_t most_threads = 1; most_threads <= 128; ++most_threads) {
       const int64_t threads =
           attention_threads(e.batch * e.heads * e.queries * e.keys, e.width, most_threads);
-      std::vector<int64_t> costs;  // by the queries that see a block
-      const bool whole_heads = deals_evenly(e.batch * e.heads, threads);
-      for (int64_t head = 0; head < e.batch * e.heads; ++head) {
-        costs.push_back(0);
-        for (int64_t j = 0; j < e.keys; j += key_block) {
-          const QueryRange seen = queries_of(VisibleKeys(call, e, 0, 0), e, j);
-          if (whole_heads)
-            costs.back() += seen.end - seen.first;
-          else if (j == 0)
-            costs.back() = seen.end - seen.first;
-          else
-            costs.push_back(seen.end - seen.first);
-        }
-      }
-      const int64_t all = std::accumulate(costs.begin(), costs.end(), int64_t{0});
-      const auto jobs = deal_by_cost(costs, threads);
-      REQUIRE(std::ssize(jobs) == threads);
-      std::vector<int> dealt(costs.size());
-      int64_t most = 0;
-      for (const auto& of_thread : jobs) {
-        int64_t cost = 0;
-        for (const int64_t job : of_thread) {
-          ++dealt[static_cast<size_t>(job)];
-          cost += costs[static_cast<size_t>(job)];
-        }
-        most = std::max(most, cost);
-      }
-      CHECK(std::count(dealt.begin(), dealt.end(), 1) == std::ssize(dealt));
+      if (deals_evenly(e.batch * e.heads, threads)) continue;  // whole heads
+      const int64_t most = busiest_of(costs, threads);
       INFO(s.heads, " heads of ", s.time, ", ", threads, " threads, busiest ", most, ", share ",
            all / threads);
       ++plans;
-      if (10 * all >= 9 * threads * most) continue;
-      // Blocks are whole: a thread has at most one above the mean. nano-cpu has 48 heads of a block each.
-      ++uneven;
-      CHECK(most - all / threads <= *std::max_element(costs.begin(), costs.end()));
+      // No dealing is better where the dearest block alone is a thread's share.
+      if (most == dearest) continue;
+      if (10 * all < 9 * threads * most) ++uneven;
+      CHECK(100 * all >= 66 * threads * most);
     }
   }
   INFO(plans, " plans, ", uneven, " uneven");
-  CHECK(uneven * 2 < plans);
-  CHECK(deal_by_cost({}, 3) == std::vector<std::vector<int64_t>>(3));
+  CHECK(plans > 300);
+  CHECK(uneven * 4 < plans);
 }

@@ -403,7 +403,9 @@ double vectors_with_squares(const ProductBatch<bfloat16, float>& batch, const fl
   const Gemm<bfloat16, float>& all = batch.first;
   const auto cut = [](const Gemm<bfloat16, float>& gemm, int64_t parts) {
     static_assert(pair_squares_path.costs.row_step == SquareSums::rows);
-    return fastest_cut(gemm.m, gemm.n, parts, pair_squares_path.costs);
+    CutCosts costs = pair_squares_path.costs;
+    if (!gemm.a_transposed) costs.a_work = pair_path.costs.a_work;
+    return fastest_cut(gemm.m, gemm.n, parts, costs);
   };
   return sum_of_squares(all.m, all.n, [&](SquareSums squares) {
     for_each_block(batch, grain, cut, [&](const Gemm<bfloat16, float>& block, int64_t column) {

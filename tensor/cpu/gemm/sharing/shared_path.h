@@ -16,8 +16,8 @@ inline constexpr SharedPath
     packed_path{"f32", 1 << 17, {.row_step = 8, .column_step = 16, .a_work = 16, .b_work = 16}},
     /// A library of f32 or f64 packs the rows and columns of each block.
     library_path{"library", 1 << 17, {.row_step = 16, .column_step = 16, .a_work = 32, .b_work = 32}},
-    /// Packing b costs a third to a half of a product of some hundred rows, so parts of the same columns,
-    /// each of which packs them again, are dear.
+    /// Packing b costs a third to a half of a product of some hundred rows, and every part of the
+    /// same columns packs them again.
     library_bf16_path{
         "library, bf16", 1 << 18, {.row_step = 32, .column_step = 32, .a_work = 8, .b_work = 128}},
     /// On tiles packing an element takes the time of some hundred multiply-adds.
