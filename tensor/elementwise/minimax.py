@@ -62,6 +62,8 @@ def rounded(c, precision):
 ROWS = {
     # exp(r) = 1 + r + r^2 P(r); with this weight expm1's relative error is small too
     "exp f32": (lambda r: (expm1(r) - r) / r**2, lambda r: abs(r), -0.3467, 0.3467, 4, "f32"),
+    # the same for a result that is rounded to bf16
+    "exp bf16": (lambda r: (expm1(r) - r) / r**2, lambda r: r**2 / exp(r), -0.3467, 0.3467, 2, "f32"),
     "exp f64": (lambda r: (expm1(r) - r) / r**2, lambda r: abs(r), -0.3467, 0.3467, 10, "f64"),
     # log(1 + f) = f - f^2/2 + f^3 P(f)
     "log f32": (lambda f: (log1p(f) - f + f**2 / 2) / f**3, lambda f: abs(f**3 / log1p(f)), -1 / 3, 1 / 3, 7, "f32"),

@@ -80,9 +80,8 @@ double attention_time(int64_t batch, int64_t heads, int64_t time, int64_t width,
   int64_t forward = 0, backward = 0;
   for (int64_t i = 0; i < shares.count(); ++i) {
     int64_t pairs = 0;
-    shares.for_each(i, i + 1, [&](int64_t, int64_t first, int64_t end) {
-      for (int64_t q = first; q < end; ++q) pairs += visible.end(q);
-    });
+    for (int64_t k = 0; k < shares.parts(i); ++k)
+      for (int64_t q = shares.part(i, k).first; q < shares.part(i, k).end; ++q) pairs += visible.end(q);
     forward = std::max(forward, pairs);
   }
   const int64_t used = attention_threads(batch * heads * time * time, width, threads);

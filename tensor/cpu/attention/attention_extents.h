@@ -122,6 +122,20 @@ class AttentionQuery {
         h_(h),
         sample_(call.samples.empty() ? b : call.samples[b]) {}
 
+  /// `begin_row` for queries i .. i + count, with rows of products `leading` apart.
+  template <class Rows>
+  void begin_rows(const Rows& kernels, int64_t i, int64_t count, int64_t j, int64_t width, A* s,
+                  int64_t leading, AttentionRow<A>* rows) const {
+    if (call_.mask.defined() || !call_.slopes.empty() || visible_.begin(i + count - 1) > j) {
+      for (int64_t r = 0; r < count; ++r)
+        rows[r] = begin_row(kernels, i + r, j, width, s + r * leading);
+      return;
+    }
+    const A scale = static_cast<A>(call_.scale);
+    for (int64_t r = 0; r < count; ++r)
+      rows[r] = {std::clamp<int64_t>(visible_.end(i + r) - j, 0, width), width, scale, scale};
+  }
+
   /// Applies the mask and ALiBi's bias to the products s of query i with the keys from j on, and hides those
   /// before its first visible key. Returns the row for the kernels, of which `width` elements are written.
   template <class Rows>

@@ -291,8 +291,7 @@ class HeadBackward {
     // Weights of later keys are not read: the gradients of these begin with a later tile, or are left out.
     const int64_t width = std::min(columns, keys - begin);
     AttentionRow<Sum> tile[attention_tile];
-    for (int64_t t = 0; t < rows; ++t)
-      tile[t] = values.begin_row(kernels, query + t, j + begin, width, s + t * leading + begin);
+    values.begin_rows(kernels, query, rows, j + begin, width, s + begin, leading, tile);
     const Sum* const factors =
         values.dropout_factors(kernels, query, j + begin, tile, rows, leading, factors_.get());
     kernels.score_gradients({tile, rows, leading, s + begin, dp + begin, lse.largest, lse.log_sum,
@@ -305,6 +304,7 @@ class HeadBackward {
                        head.dq.stride, true, {.row = begin});
   }
 
+  [[no_unique_address]] typename Products::Scope scope_;
   const AttentionCall& call_;
   const AttentionGradients& gradients_;
   const AttentionExtents& e_;

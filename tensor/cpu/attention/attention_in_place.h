@@ -1,5 +1,7 @@
 #pragma once  // internal
 
+#include <limits>
+
 #include "tensor/cpu/attention/attention_products.h"
 #include "tensor/cpu/gemm/thin/thin_product.h"
 #include "tensor/cpu/loops/convert.h"
@@ -10,12 +12,20 @@ namespace tessera::kernels::cpu {
 /// Packing them would take several times as long. T is f32 or bf16; weights stay f32.
 template <class T>
 struct InPlaceProducts {
+  struct Scope {};
   using Element = T;
   using Sum = float;
   using Weight = float;
 
   static const AttentionRows<float, float>& rows() { return *TESSERA_PER_ISA(attention_rows_f32)(); }
+  static const AttentionRows<float, T>& result_rows() {
+    if constexpr (std::is_same_v<T, float>)
+      return rows();
+    else
+      return *TESSERA_PER_ISA(attention_rows_bf16)();
+  }
   static int64_t tile_rows() { return vector_tile; }
+  static int64_t key_range() { return std::numeric_limits<int64_t>::max(); }
   static int64_t score_columns(int64_t n) { return n; }
 
   /// b (k, n): the keys (n, k) when `transposed`, or else the values.
@@ -40,21 +50,17 @@ struct InPlaceProducts {
   };
 
   /// c (m, n) = a (m, k) b from `start` on, a's rows `row` apart.
-  template <class A, class C>
-  static void multiply(int64_t m, int64_t n, int64_t k, const A* a, int64_t row, const Right& b, C* c,
+  template <class A>
+  static void multiply(int64_t m, int64_t n, int64_t k, const A* a, int64_t row, const Right& b, float* c,
                        int64_t leading, bool, ProductStart start) {
     if (b.is_transposed()) {
-      if constexpr (std::is_same_v<A, T> && std::is_same_v<C, float>) {
+      if constexpr (std::is_same_v<A, T>) {
         const Scratch<float> arranged(m * thin_stride(k));
         arrange_thin(a, row, m, k, arranged.get());
         thin_product(ThinProduct<T>{m, n, k, arranged.get(), b.at(start), b.leading(), c, leading});
       }
-    } else if constexpr (std::is_same_v<A, float> && std::is_same_v<C, float>) {
-      thin_row_product(ThinRowProduct<T>{m, n, k, a, row, b.at(start), b.leading(), c, leading});
     } else if constexpr (std::is_same_v<A, float>) {
-      const Scratch<float> sums(m * n);
-      thin_row_product(ThinRowProduct<T>{m, n, k, a, row, b.at(start), b.leading(), sums.get(), n});
-      for (int64_t i = 0; i < m; ++i) narrow_contiguous(sums.get() + i * n, n, c + i * leading);
+      thin_row_product(ThinRowProduct<T>{m, n, k, a, row, b.at(start), b.leading(), c, leading});
     }
   }
 };

@@ -7,6 +7,7 @@
 #include "tensor/cpu/attention/attention_rows.h"
 #include "tensor/cpu/gemm/pairs/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm/resident_product.h"
+#include "tensor/cpu/gemm/tiles/tile_registers.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/cpu/transpose.h"
 
@@ -14,13 +15,18 @@
 /// Each names `Element` (the type of operands), `Sum` (the accumulator), `Weight` (that of the weights after
 /// softmax), `Right` (a second operand, packed once and used by many rows) and `TransposedLeft` (a first
 /// operand that is stored transposed, with columns that begin at a multiple of `column_step`). `tile_rows` is
-/// the number of queries that are computed together, and `score_columns` the number of products of a row that
+/// the number of queries that are computed together, `key_range` (a multiple of `key_alignment`) that of
+/// the keys that the forward takes at a time, and `score_columns` the number of products of a row that
 /// are computed where n are needed. The backward takes `query_block` queries at a time, along which it
 /// multiplies the weights with the gradients of the results.
 namespace tessera::kernels::cpu {
 
 /// Queries that are computed together on vectors: the rows that a product keeps in registers.
 inline constexpr int64_t vector_tile = 8;
+
+/// The most keys of which the forward weighs the products together. Each further range of keys loads and stores
+/// the results once more; rows of products that are longer leave the second-level cache.
+inline constexpr int64_t longest_range = 2048;
 
 /// Rows of scores have space for whole vectors of 64 bytes, and so many of their elements are computed.
 template <class A>
@@ -58,6 +64,7 @@ struct ProductStart {
 
 template <class A>
 struct WideProducts {
+  struct Scope {};  ///< of several products, in their thread
   using Element = A;
   using Sum = A;
   using Weight = A;
@@ -69,7 +76,9 @@ struct WideProducts {
       return *TESSERA_PER_ISA(attention_rows_f64)();
   }
 
+  static const AttentionRows<A, A>& result_rows() { return rows(); }
   static int64_t tile_rows() { return vector_tile; }
+  static int64_t key_range() { return longest_range; }
   static int64_t column_step() { return 1; }
   static int64_t query_block() { return 64; }
   static int64_t score_columns(int64_t n) { return whole_vectors<A>(n); }
@@ -139,12 +148,15 @@ struct WideProducts {
 };
 
 struct Bf16Products {
+  using Scope = TileScope;
   using Element = bfloat16;
   using Sum = float;
   using Weight = bfloat16;
 
   static const AttentionRows<float, bfloat16>& rows() { return *TESSERA_PER_ISA(attention_rows_bf16)(); }
+  static const AttentionRows<float, bfloat16>& result_rows() { return rows(); }
   static int64_t tile_rows() { return multiplies_pairs_on_tiles() ? attention_tile : vector_tile; }
+  static int64_t key_range() { return longest_range; }
   static int64_t column_step() { return multiplies_pairs_on_tiles() ? 32 : 2; }
   static int64_t query_block() { return multiplies_pairs_on_tiles() ? 128 : 64; }
   static int64_t score_columns(int64_t n) { return whole_vectors<float>(n); }

@@ -27,6 +27,18 @@ struct AttentionRow {
   A gradient_scale;  ///< factor of their gradients: the call's scale, also where `scale` is 1 after a mask
 };
 
+/// Rows of products with a range of keys, and the weights that come of them, `leading` elements apart.
+template <class A, class Out>
+struct WeightRows {
+  const AttentionRow<A>* rows;
+  int64_t count, leading;
+  const A* s;
+  const A* factors;  ///< dropout's, or null
+  Out* out;          ///< may be s
+  A *largest, *sums;  ///< of each row's ranges so far; before the first, minus infinity and 0
+  A* rescale;         ///< of each row: by which what the ranges before have given is to be multiplied
+};
+
 /// Rows of recomputed weights and of their gradients, all `leading` elements apart.
 template <class A, class Out>
 struct ScoreGradients {
@@ -43,11 +55,21 @@ struct ScoreGradients {
 /// dropout's, or null.
 template <class A, class Out>
 struct AttentionRows {
-  /// For up to `attention_tile` rows, `leading` elements apart in s, factors and out: out <- softmax(scale s)
-  /// factors; largest <- max(scale s); log_sum <- log(sum(exp(scale s - largest))). s is overwritten. A row
-  /// of minus infinities gives zeros. out may be s.
-  void (*weights)(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, const A* factors,
-                  Out* out, A* largest, A* log_sum);
+  /// The next range of keys of up to `attention_tile` rows, by the softmax of Milakov and Gimelshein (2018),
+  /// whose weights are divided by their sum at the end: with m the larger of `largest` and max(scale s), and
+  /// rescale = exp(largest - m), out <- exp(scale s - m) factors; sums <- rescale sums + sum(exp(scale s -
+  /// m)); largest <- m. A row of minus infinities gives zeros.
+  void (*weights)(const WeightRows<A, Out>& tile);
+  /// After the last range: inverse <- 1 / sums, which the results are multiplied with, and sums <- log(sums);
+  /// 1 and 0 for rows without visible keys.
+  void (*finish)(int64_t count, A* sums, A* inverse);
+  /// to <- from factors[r], rounded once to A or to Out, for rows of n elements.
+  /// @{
+  void (*rescale)(const A* from, int64_t from_stride, const A* factors, A* to, int64_t to_stride, int64_t rows,
+                  int64_t n);
+  void (*scale)(const A* from, int64_t from_stride, const A* factors, Out* to, int64_t to_stride,
+                int64_t rows, int64_t n);
+  /// @}
   /// With w = exp(scale s - largest - log_sum): p <- w factors, ds <- w (dp factors - dot) scale.
   void (*score_gradients)(const ScoreGradients<A, Out>& tile);
   /// out[r] <- the sum of a[i] b[i] for i < n, for rows a_stride and b_stride apart.

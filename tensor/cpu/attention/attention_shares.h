@@ -19,26 +19,44 @@ int64_t attention_threads(int64_t pairs, int64_t width, int64_t most, int64_t gr
 /// Whether dealing out `count` equal parts leaves no thread with a tenth less than another.
 bool deals_evenly(int64_t count, int64_t threads);
 
-/// The forward's shares: ranges of equal cost in the row of all tiles of queries of all heads.
+/// Queries `first` to `end` of a head; heads are counted over batch and heads.
+struct QueryPart {
+  int64_t head, first, end;
+};
+
+/// The forward's shares: ranges of equal cost in the row of all tiles of queries of all heads. A share is made
+/// of parts, each within a head, that a thread with nothing left takes from another.
 class QueryShares {
  public:
   QueryShares(const AttentionCall& call, const AttentionExtents& e, int64_t most_threads,
               int64_t grain = attention_grain);
 
   int64_t count() const { return static_cast<int64_t>(edges_.size()) - 1; }
-  /// Calls visit(head, first query, end query) for the parts of shares `begin` to `end`, in their order.
-  /// Heads are counted over batch and heads.
-  template <class Visit>
-  void for_each(int64_t begin, int64_t end, const Visit& visit) const {
-    for (int64_t tile = edges_[static_cast<size_t>(begin)]; tile < edges_[static_cast<size_t>(end)];) {
-      const int64_t head = tile / tiles_, first = tile % tiles_;
-      const int64_t last = std::min(tiles_, first + edges_[static_cast<size_t>(end)] - tile);
-      visit(head, first * attention_tile, std::min(last * attention_tile, queries_));
-      tile += last - first;
-    }
+  /// The parts of a share, and one of them, in their order.
+  /// @{
+  int64_t parts(int64_t share) const {
+    const int64_t begin = edges_[static_cast<size_t>(share)], end = edges_[static_cast<size_t>(share + 1)];
+    return begin < end ? part_of(end - 1) - part_of(begin) + 1 : 0;
   }
+  QueryPart part(int64_t share, int64_t i) const {
+    const int64_t begin = edges_[static_cast<size_t>(share)], end = edges_[static_cast<size_t>(share + 1)],
+                  index = part_of(begin) + i, head = index / parts_of_head(),
+                  first = head * tiles_ + index % parts_of_head() * part_tiles,
+                  last = std::min(first + part_tiles, (head + 1) * tiles_);
+    return {head, (std::max(first, begin) - head * tiles_) * attention_tile,
+            std::min((std::min(last, end) - head * tiles_) * attention_tile, queries_)};
+  }
+  /// @}
 
  private:
+  static constexpr int64_t part_tiles = 16;  ///< a thread that takes a part packs its keys again
+
+  int64_t parts_of_head() const { return (tiles_ + part_tiles - 1) / part_tiles; }
+  /// The part that a tile belongs to.
+  int64_t part_of(int64_t tile) const {
+    return tile / tiles_ * parts_of_head() + tile % tiles_ / part_tiles;
+  }
+
   int64_t queries_, tiles_;  ///< of a head
   std::vector<int64_t> edges_;
 };

@@ -1,5 +1,5 @@
-// Rows of attention weights: softmax over the visible keys, its recomputation and derivative, masks and
-// dropout. A row stays in the cache between the products before and after it.
+// Rows of attention weights: softmax over ranges of the visible keys, its recomputation and derivative, masks
+// and dropout. A row stays in the cache between the products before and after it.
 
 #include "tensor/cpu/attention/attention_rows.h"
 
@@ -8,6 +8,11 @@
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/elementwise/exp.h"
 #include "tensor/elementwise/log.h"
+
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC 12 warns of undefined registers in its own header (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
@@ -73,41 +78,132 @@ template <class A>
   }
 }
 
-/// e^x for x that is above 0 by rounding alone: `elementwise::exp` up to x = 88, and from there on its result
-/// for 88.
-/// @{
-TESSERA_ELEMENT float exp_of_weight(float x) {
-  constexpr float smallest = -0x1.5d589cp+6f;  // from here on the result is a normal number
-  constexpr float largest = 88.0f;             // below the exponent's end
-  constexpr float magic = 0x1.8p23f;
-  x = x > largest ? largest : x;
-  const float shifted = elementwise::fma(x, 0x1.715476p0f, magic), n = shifted - magic;
-  const float r = elementwise::fma(n, 0x1.05c610p-29f, elementwise::fma(n, -0x1.62e430p-1f, x));
-  const uint32_t power = (elementwise::bits_of(shifted) << 23) + (127u << 23);
-  const float result = (1.0f + elementwise::expm1_core(r)) * elementwise::from_bits(power);
-  return x < smallest ? 0.0f : result;
+// e^x as a weight of type Out, for x that is above 0 by rounding alone: exact to f32's last bits, or to those
+// that rounding to bf16 leaves. Below the smallest normal number the result is 0, and above 88 it is that of
+// 88. x is n ln 2 + r; the bits of `exp_magic` + n, shifted, are those of 2^n.
+inline constexpr float exp_smallest = -0x1.5d589cp+6f, exp_largest = 88.0f, exp_magic = 0x1.8p23f + 127,
+                       log2_e = 0x1.715476p0f, ln_2 = 0x1.62e430p-1f, ln_2_rest = -0x1.05c610p-29f;
+
+/// Calls horner(c0, c1, ...) with the coefficients of (exp(r) - 1) / r, from minimax.py.
+template <class Out, class Horner>
+[[gnu::always_inline]] inline auto exp_series(const Horner& horner) {
+  if constexpr (std::is_same_v<Out, bfloat16>)
+    return horner(1.0f, 5.00051200e-01f, 1.67535782e-01f, 4.12775390e-02f);
+  else
+    return horner(1.0f, 5.00000000e-01f, 1.66665435e-01f, 4.16662805e-02f, 8.36660340e-03f, 1.39464485e-03f);
 }
-TESSERA_ELEMENT double exp_of_weight(double x) {
+
+template <class Out>
+[[gnu::always_inline]] inline float exp_of_weight(float x) {
+  x = x > exp_largest ? exp_largest : x;
+  const float shifted = elementwise::fma(x, log2_e, exp_magic), n = shifted - exp_magic;
+  float r = elementwise::fma(n, -ln_2, x);
+  if constexpr (std::is_same_v<Out, float>) r = elementwise::fma(n, -ln_2_rest, r);
+  const float series = exp_series<Out>([r](auto... c) { return elementwise::polynomial(r, c...); });
+  const float power = elementwise::from_bits(elementwise::bits_of(shifted) << 23);
+  const float result = elementwise::fma(r * series, power, power);
+  return x < exp_smallest ? 0.0f : result;
+}
+template <class Out>
+[[gnu::always_inline]] inline double exp_of_weight(double x) {
   return elementwise::exp(x);
 }
-/// @}
 
-/// Stores a vector of values, rounded to Out.
+#if defined(__AVX512F__)
+[[gnu::always_inline]] inline __m512 polynomial_of(__m512, float c0) {
+  return _mm512_set1_ps(c0);
+}
+template <class... Rest>
+[[gnu::always_inline]] inline __m512 polynomial_of(__m512 x, float c0, Rest... rest) {
+  return _mm512_fmadd_ps(polynomial_of(x, rest...), x, _mm512_set1_ps(c0));
+}
+/// `exp_of_weight` with comparisons that take one instruction each.
+template <class Out>
+[[gnu::always_inline]] inline __m512 exp_of_weights(__m512 x) {
+  const __m512 magic = _mm512_set1_ps(exp_magic);
+  x = _mm512_min_ps(_mm512_set1_ps(exp_largest), x);
+  const __m512 shifted = _mm512_fmadd_ps(x, _mm512_set1_ps(log2_e), magic), n = _mm512_sub_ps(shifted, magic);
+  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(ln_2), x);
+  if constexpr (std::is_same_v<Out, float>) r = _mm512_fnmadd_ps(n, _mm512_set1_ps(ln_2_rest), r);
+  const __m512 series = exp_series<Out>([r](auto... c) { return polynomial_of(r, c...); });
+  const __m512 power = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(shifted), 23));
+  const __mmask16 normal = _mm512_cmp_ps_mask(x, _mm512_set1_ps(exp_smallest), _CMP_NLT_UQ);
+  return _mm512_maskz_fmadd_ps(normal, _mm512_mul_ps(r, series), power, power);
+}
+#endif
+
+/// exp(scale s - shift - more) of a vector.
+template <class Out, class A>
+[[gnu::always_inline]] inline Lanes<A> exponentials(const A* s, A scale, A shift, A more) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<A, float>) {
+    const __m512 x = _mm512_fmsub_ps(_mm512_loadu_ps(s), _mm512_set1_ps(scale), _mm512_set1_ps(shift));
+    return (Lanes<A>)exp_of_weights<Out>(_mm512_sub_ps(x, _mm512_set1_ps(more)));
+  }
+#endif
+  return lanes_of<A>(0, [=](int64_t j) {
+    return exp_of_weight<Out>(elementwise::fma(s[j], scale, -shift) - more);
+  });
+}
+
+/// v with 0 from lane `left` on.
+template <class A>
+[[gnu::always_inline]] inline Lanes<A> first_of(const Lanes<A>& v, int left) {
+  A lane[lanes<A>];
+  store(lane, v);
+  return lanes_of<A>(0, [=](int64_t j) { return static_cast<int>(j) < left ? lane[j] : A(0); });
+}
+
+/// The first `count` of a vector's elements, and `identity` after them: without a copy in memory, which a
+/// vector could only read once it has left the store buffer.
+template <class A>
+[[gnu::always_inline]] inline Lanes<A> load_first(const A* s, int64_t count, A identity) {
+  if (count >= lanes<A>) return load(s);
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<A, float>) {
+    const auto mask = static_cast<__mmask16>((1u << count) - 1);
+    return (Lanes<A>)_mm512_mask_loadu_ps(_mm512_set1_ps(identity), mask, s);
+  }
+#endif
+  A lane[lanes<A>];
+  for (int64_t j = 0; j < lanes<A>; ++j) lane[j] = j < count ? s[j] : identity;
+  return load(lane);
+}
+template <class A>
+[[gnu::always_inline]] inline void store_first(A* to, int64_t count, const Lanes<A>& v) {
+  if (count >= lanes<A>) return store(to, v);
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<A, float>)
+    return _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), (__m512)v);
+#endif
+  A lane[lanes<A>];
+  store(lane, v);
+  for (int64_t j = 0; j < count; ++j) to[j] = lane[j];
+}
+
+/// Stores a vector, rounded to Out.
 struct StoreRounded {
   template <class A, class Out>
-  [[gnu::always_inline]] static void store(const A (&values)[lanes<A>], Out* to) {
+  [[gnu::always_inline]] static void vector(const Lanes<A>& values, Out* to) {
+    if constexpr (std::is_same_v<A, Out>) {
+      store(to, values);
+    } else {
+      A lane[lanes<A>];
+      store(lane, values);
 #pragma GCC unroll 1
-    for (int j = 0; j < lanes<A>; ++j) to[j] = narrow<Out>(values[j]);
+      for (int j = 0; j < lanes<A>; ++j) to[j] = narrow<Out>(lane[j]);
+    }
   }
 };
 
 #if defined(__AVX512F__)
 /// The same bits, by the instruction of AVX512-BF16, for which this file is not compiled.
 struct StoreBf16 {
-  [[gnu::always_inline]] static void store(const float (&values)[16], bfloat16* to) {
+  template <class A>
+  [[gnu::always_inline]] static void vector(const Lanes<A>& values, bfloat16* to) {
     typedef uint16_t Rounded __attribute__((vector_size(32)));
     Rounded rounded;
-    asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(load(values)));
+    asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(values));
     std::memcpy(to, &rounded, sizeof rounded);
   }
 };
@@ -120,33 +216,35 @@ template <class A, class Out>
     for (int64_t j = 0; j < lanes<A>; ++j) out[begin + j] = Out{};
 }
 
-/// s <- exp(scale s - shift), 0 after n elements. Returns the lanes of the sum: vectors alternate between two
-/// accumulators.
-template <class A>
-[[gnu::always_inline]] inline Lanes<A> sum_of_exponentials(A* s, int64_t n, A scale, A shift) {
+/// A vector of weights, of which `left` are visible: all of them, unless `tail`. Adds them to `sum`.
+template <class Store, bool drop, bool tail, class A, class Out>
+[[gnu::always_inline]] inline void weight_lanes(const A* s, const A* factors, int left, A scale, A shift,
+                                                Out* out, Lanes<A>& sum) {
+  Lanes<A> e = exponentials<Out>(s, scale, shift, A(0));
+  if constexpr (tail) e = first_of<A>(e, left);
+  sum = sum + e;
+  if constexpr (drop) e = e * load(factors);
+  Store::template vector<A>(e, out);
+}
+
+/// out <- exp(scale s - shift) factors, 0 after n elements up to whole vectors. Returns the lanes of the sum
+/// without the factors: vectors alternate between two accumulators.
+template <class Store, bool drop, class A, class Out>
+[[gnu::always_inline]] inline Lanes<A> weights_of_row(const A* s, const A* factors, int64_t n, A scale,
+                                                      A shift, Out* out) {
   Lanes<A> first = fill(A(0)), second = first;
-  const auto exponential = [=](A product) { return exp_of_weight(elementwise::fma(product, scale, -shift)); };
-  const auto whole = [=](Lanes<A>& sum, A* at) {
-    const Lanes<A> e = lanes_of<A>(0, [=](int64_t j) { return exponential(at[j]); });
-    store(at, e);
-    sum = sum + e;
-  };
-  const auto part = [=](Lanes<A>& sum, A* at, int left) {
-    const Lanes<A> e = lanes_of<A>(0, [=](int64_t j) {
-      const A value = exponential(at[j]);
-      return static_cast<int>(j) < left ? value : A(0);
-    });
-    store(at, e);
-    sum = sum + e;
-  };
+  const auto at = [=](int64_t i) { return drop ? factors + i : nullptr; };
   int64_t i = 0;
   for (; i + 2 * lanes<A> <= n; i += 2 * lanes<A>) {
-    whole(first, s + i);
-    whole(second, s + i + lanes<A>);
+    weight_lanes<Store, drop, false>(s + i, at(i), 0, scale, shift, out + i, first);
+    const int64_t next = i + lanes<A>;
+    weight_lanes<Store, drop, false>(s + next, at(next), 0, scale, shift, out + next, second);
   }
   const int left = static_cast<int>(n - i);
-  if (left > 0) part(first, s + i, left);
-  if (left > lanes<A>) part(second, s + i + lanes<A>, left - static_cast<int>(lanes<A>));
+  if (left > 0) weight_lanes<Store, drop, true>(s + i, at(i), left, scale, shift, out + i, first);
+  if (const int64_t next = i + lanes<A>; next < n)
+    weight_lanes<Store, drop, true>(s + next, at(next), static_cast<int>(n - next), scale, shift, out + next,
+                                    second);
   return first + second;
 }
 
@@ -159,46 +257,53 @@ struct RowGradients {
 /// Each step goes over all rows, so that the dependent operations of one row overlap with those of the
 /// others.
 template <class Store, class A, class Out>
-[[gnu::always_inline]] inline void compute_weights(const AttentionRow<A>* rows, int64_t count,
-                                                   int64_t leading, A* s, const A* factors, Out* out,
-                                                   A* largest, A* log_sum) {
+[[gnu::always_inline]] inline void compute_weights(const WeightRows<A, Out>& t) {
   constexpr A infinity = elementwise::Floating<A>::infinity;
-  A shifts[attention_tile], sums[attention_tile], inverse[attention_tile];
+  A shifts[attention_tile], sums[attention_tile];
   Lanes<A> lanes_of_sums[attention_tile];
-  largest_products(rows, count, leading, s, shifts);
-  for (int64_t r = 0; r < count; ++r) {
-    lanes_of_sums[r] = fill(A(0));
-    if (shifts[r] != -infinity)
-      lanes_of_sums[r] = sum_of_exponentials(s + r * leading, rows[r].visible, rows[r].scale, shifts[r]);
+  largest_products(t.rows, t.count, t.leading, t.s, shifts);
+  for (int64_t r = 0; r < t.count; ++r) shifts[r] = t.largest[r] > shifts[r] ? t.largest[r] : shifts[r];
+  for (int64_t r = 0; r < t.count; ++r) {
+    const AttentionRow<A>& row = t.rows[r];
+    const int64_t at = r * t.leading, n = shifts[r] == -infinity ? 0 : row.visible;
+    if (t.factors)
+      lanes_of_sums[r] =
+          weights_of_row<Store, true>(t.s + at, t.factors + at, n, row.scale, shifts[r], t.out + at);
+    else
+      lanes_of_sums[r] =
+          weights_of_row<Store, false>(t.s + at, t.factors, n, row.scale, shifts[r], t.out + at);
+    zeros<A>(t.out + at, padded_length<A>(n), row.width);
   }
-  fold_each(lanes_of_sums, count, Add(), sums);
-  for (int64_t r = 0; r < count; ++r) sums[r] = shifts[r] == -infinity ? A(1) : sums[r];
-  for (int64_t r = count; r < padded_length<A>(count); ++r) sums[r] = 1;
-  for (int64_t r = 0; r < count; r += lanes<A>) {
+  fold_each(lanes_of_sums, t.count, Add(), sums);
+  for (int64_t r = 0; r < t.count; r += lanes<A>) {
+    const int64_t count = t.count - r;
+    A before[lanes<A>], now[lanes<A>], rescale[lanes<A>], sum[lanes<A>], add[lanes<A>];
+    store(before, load_first(t.largest + r, count, A(0)));
+    store(now, load_first(shifts + r, count, A(0)));
+    store(sum, load_first(t.sums + r, count, A(0)));
+    store(add, load_first(sums + r, count, A(0)));
 #pragma GCC unroll 1
-    for (int j = 0; j < lanes<A>; ++j) inverse[r + j] = A(1) / sums[r + j];
-#pragma GCC unroll 1
-    for (int j = 0; j < lanes<A>; ++j) sums[r + j] = elementwise::log(sums[r + j]);
-  }
-  for (int64_t r = 0; r < count; ++r) {
-    const A* const row = s + r * leading;
-    const A* const drop = factors ? factors + r * leading : nullptr;
-    Out* const to = out + r * leading;
-    const int64_t padded = shifts[r] == -infinity ? 0 : padded_length<A>(rows[r].visible);
-    const A scale = inverse[r];
-    for (int64_t i = 0; i < padded; i += lanes<A>) {
-      A values[lanes<A>];
-#pragma GCC unroll 1
-      for (int j = 0; j < lanes<A>; ++j) values[j] = row[i + j] * scale;
-      if (drop) {
-#pragma GCC unroll 1
-        for (int j = 0; j < lanes<A>; ++j) values[j] *= drop[i + j];
-      }
-      Store::store(values, to + i);
+    for (int j = 0; j < lanes<A>; ++j) {
+      const A factor = exp_of_weight<A>(before[j] - now[j]);
+      rescale[j] = before[j] == now[j] ? A(1) : factor;
     }
-    zeros<A>(to, padded, rows[r].width);
-    largest[r] = shifts[r];
-    log_sum[r] = sums[r];
+    store_first<A>(t.rescale + r, count, load(rescale));
+    store_first<A>(t.sums + r, count,
+                   lanes_of<A>(0, [&](int64_t j) { return elementwise::fma(sum[j], rescale[j], add[j]); }));
+    store_first<A>(t.largest + r, count, load(now));
+  }
+}
+
+template <class A>
+void finish(int64_t count, A* sums, A* inverse) {
+  for (int64_t r = 0; r < count; r += lanes<A>) {
+    A sum[lanes<A>];
+    store(sum, load_first(sums + r, count - r, A(1)));
+    store_first<A>(inverse + r, count - r,
+                   lanes_of<A>(0, [&](int64_t j) { return A(1) / (sum[j] == A(0) ? A(1) : sum[j]); }));
+    store_first<A>(sums + r, count - r, lanes_of<A>(0, [&](int64_t j) {
+                     return elementwise::log(sum[j] == A(0) ? A(1) : sum[j]);
+                   }));
   }
 }
 
@@ -206,17 +311,14 @@ template <class Store, class A, class Out>
 template <class Store, bool drop, bool tail, class A, class Out>
 [[gnu::always_inline]] inline void gradient_lanes(const RowGradients<A>& g, const A* s, const A* dp,
                                                   const A* factors, int left, Out* p, Out* ds) {
-  A weights[lanes<A>], gradients[lanes<A>];
-#pragma GCC unroll 1
-  for (int j = 0; j < lanes<A>; ++j) {
-    const A weight = exp_of_weight(elementwise::fma(s[j], g.scale, -g.largest) - g.log_sum);
-    const A factor = drop ? factors[j] : A(1);
-    const A gradient = weight * (dp[j] * factor - g.dot) * g.gradient_scale;
-    weights[j] = tail && j >= left ? A(0) : weight * factor;
-    gradients[j] = tail && j >= left ? A(0) : gradient;
-  }
-  Store::store(weights, p);
-  Store::store(gradients, ds);
+  Lanes<A> weights = exponentials<Out>(s, g.scale, g.largest, g.log_sum), gradients = load(dp);
+  if constexpr (tail) weights = first_of<A>(weights, left);
+  if constexpr (drop) gradients = gradients * load(factors);
+  gradients = weights * ((gradients - fill(g.dot)) * fill(g.gradient_scale));
+  if constexpr (tail) gradients = first_of<A>(gradients, left);
+  if constexpr (drop) weights = weights * load(factors);
+  Store::template vector<A>(weights, p);
+  Store::template vector<A>(gradients, ds);
 }
 
 template <class Store, bool drop, class A, class Out>
@@ -253,18 +355,29 @@ template <class Store, class A, class Out>
   for (int64_t r = 0; r < rows; ++r, from += from_stride, to += to_stride) {
     int64_t i = 0;
     for (; i + lanes<A> <= n; i += lanes<A>) {
-      A values[lanes<A>];
-      std::memcpy(values, from + i, sizeof values);
-      Store::store(values, to + i);
+      Store::template vector<A>(load(from + i), to + i);
     }
     for (; i < n; ++i) to[i] = narrow<Out>(from[i]);
   }
 }
 
+/// to <- from factors[r], rounded.
+template <class Store, class A, class Out>
+[[gnu::always_inline]] inline void scale_vectors(const A* from, int64_t from_stride, const A* factors,
+                                                 Out* to, int64_t to_stride, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r, from += from_stride, to += to_stride) {
+    const A factor = factors[r];
+    int64_t i = 0;
+    for (; i + lanes<A> <= n; i += lanes<A>) {
+      Store::template vector<A>(load(from + i) * fill(factor), to + i);
+    }
+    for (; i < n; ++i) to[i] = narrow<Out>(from[i] * factor);
+  }
+}
+
 template <class A, class Out>
-void weights(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, const A* factors, Out* out,
-             A* largest, A* log_sum) {
-  compute_weights<StoreRounded>(rows, count, leading, s, factors, out, largest, log_sum);
+void weights(const WeightRows<A, Out>& tile) {
+  compute_weights<StoreRounded>(tile);
 }
 template <class A, class Out>
 void score_gradients(const ScoreGradients<A, Out>& tile) {
@@ -274,17 +387,25 @@ template <class A, class Out>
 void round_rows(const A* from, int64_t from_stride, Out* to, int64_t to_stride, int64_t rows, int64_t n) {
   round_vectors<StoreRounded>(from, from_stride, to, to_stride, rows, n);
 }
+template <class A, class Out>
+void scale_rows(const A* from, int64_t from_stride, const A* factors, Out* to, int64_t to_stride,
+                int64_t rows, int64_t n) {
+  scale_vectors<StoreRounded>(from, from_stride, factors, to, to_stride, rows, n);
+}
 #if defined(__AVX512F__)
+void weights_bf16(const WeightRows<float, bfloat16>& tile) {
+  compute_weights<StoreBf16>(tile);
+}
+void score_gradients_bf16(const ScoreGradients<float, bfloat16>& tile) {
+  compute_score_gradients<StoreBf16>(tile);
+}
 void round_rows_bf16(const float* from, int64_t from_stride, bfloat16* to, int64_t to_stride, int64_t rows,
                      int64_t n) {
   round_vectors<StoreBf16>(from, from_stride, to, to_stride, rows, n);
 }
-void weights_bf16(const AttentionRow<float>* rows, int64_t count, int64_t leading, float* s,
-                  const float* factors, bfloat16* out, float* largest, float* log_sum) {
-  compute_weights<StoreBf16>(rows, count, leading, s, factors, out, largest, log_sum);
-}
-void score_gradients_bf16(const ScoreGradients<float, bfloat16>& tile) {
-  compute_score_gradients<StoreBf16>(tile);
+void scale_rows_bf16(const float* from, int64_t from_stride, const float* factors, bfloat16* to,
+                     int64_t to_stride, int64_t rows, int64_t n) {
+  scale_vectors<StoreBf16>(from, from_stride, factors, to, to_stride, rows, n);
 }
 #endif
 
@@ -416,32 +537,31 @@ void hide(const bool* visible, int64_t step, int64_t n, A scale, A* s) {
 }  // namespace
 
 const AttentionRows<float, float>* attention_rows_f32() {
-  static constexpr AttentionRows<float, float> rows{&weights<float, float>,  &score_gradients<float, float>,
-                                                    &dots<float, float>,     &round_rows<float, float>,
-                                                    &dropout_factors<float>, &add_mask<float>,
-                                                    &add_distances<float>,   &hide<float>};
+  static constexpr AttentionRows<float, float> rows{
+      &weights<float, float>,   &finish<float>,  &scale_rows<float, float>, &scale_rows<float, float>,
+      &score_gradients<float, float>, &dots<float, float>,      &round_rows<float, float>,
+      &dropout_factors<float>,  &add_mask<float>, &add_distances<float>,     &hide<float>};
   return &rows;
 }
 
 const AttentionRows<double, double>* attention_rows_f64() {
   static constexpr AttentionRows<double, double> rows{
-      &weights<double, double>, &score_gradients<double, double>,
-      &dots<double, double>,    &round_rows<double, double>,
-      &dropout_factors<double>, &add_mask<double>,
-      &add_distances<double>,   &hide<double>};
+      &weights<double, double>, &finish<double>,   &scale_rows<double, double>, &scale_rows<double, double>,
+      &score_gradients<double, double>, &dots<double, double>,    &round_rows<double, double>,
+      &dropout_factors<double>, &add_mask<double>, &add_distances<double>,      &hide<double>};
   return &rows;
 }
 
 const AttentionRows<float, bfloat16>* attention_rows_bf16() {
   static constexpr AttentionRows<float, bfloat16> rows{
-      &weights<float, bfloat16>, &score_gradients<float, bfloat16>,
-      &dots<float, bfloat16>,    &round_rows<float, bfloat16>,
-      &dropout_factors<float>,   &add_mask<float>,
-      &add_distances<float>,     &hide<float>};
+      &weights<float, bfloat16>, &finish<float>,   &scale_rows<float, float>, &scale_rows<float, bfloat16>,
+      &score_gradients<float, bfloat16>, &dots<float, bfloat16>,    &round_rows<float, bfloat16>,
+      &dropout_factors<float>,   &add_mask<float>, &add_distances<float>,     &hide<float>};
 #if defined(__AVX512F__)
   static constexpr AttentionRows<float, bfloat16> converting{
-      &weights_bf16,           &score_gradients_bf16, &dots<float, bfloat16>, &round_rows_bf16,
-      &dropout_factors<float>, &add_mask<float>,      &add_distances<float>,  &hide<float>};
+      &weights_bf16,           &finish<float>,   &scale_rows<float, float>, &scale_rows_bf16,
+      &score_gradients_bf16, &dots<float, bfloat16>,  &round_rows_bf16,
+      &dropout_factors<float>, &add_mask<float>, &add_distances<float>,     &hide<float>};
   if (current_isa() >= Isa::avx512_bf16) return &converting;
 #endif
   return &rows;

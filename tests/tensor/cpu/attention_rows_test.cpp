@@ -31,8 +31,14 @@ Weights weights_of(std::vector<float> s, int64_t visible, float scale, const flo
   Weights w;
   std::fill_n(w.largest, attention_tile, 7.0f);
   std::fill_n(w.log_sum, attention_tile, 7.0f);
-  TESSERA_PER_ISA(attention_rows_f32)
-  ()->weights(rows.data(), count, leading, s.data(), factors, w.weights.data(), w.largest, w.log_sum);
+  const auto& kernels = *TESSERA_PER_ISA(attention_rows_f32)();
+  std::fill_n(w.largest, count, -infinity);
+  std::fill_n(w.log_sum, count, 0.0f);
+  float factor[attention_tile];
+  kernels.weights({rows.data(), count, leading, s.data(), factors, w.weights.data(), w.largest, w.log_sum,
+                   factor});
+  kernels.finish(count, w.log_sum, factor);
+  kernels.rescale(w.weights.data(), leading, factor, w.weights.data(), leading, count, 70);
   return w;
 }
 
@@ -205,9 +211,10 @@ TEST_CASE("attention rows: AVX512-BF16 rounds as the other instruction sets do")
     const auto& kernels = *TESSERA_PER_ISA(attention_rows_bf16)();
     kernels.score_gradients({rows.data(), attention_tile, leading, s.data(), dp.data(), largest.data(),
                              log_sum.data(), dots.data(), factors.data(), p.data(), ds});
-    float of_rows[2 * attention_tile];
-    kernels.weights(rows.data(), attention_tile, leading, s.data(), factors.data(), out, of_rows,
-                    of_rows + attention_tile);
+    float of_rows[3 * attention_tile] = {};
+    std::fill_n(of_rows, attention_tile, -infinity);
+    kernels.weights({rows.data(), attention_tile, leading, s.data(), factors.data(), out, of_rows,
+                     of_rows + attention_tile, of_rows + 2 * attention_tile});
     return p;
   };
   const std::vector<bfloat16> best = compute();

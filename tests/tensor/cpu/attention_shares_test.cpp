@@ -43,13 +43,15 @@ TEST_CASE("attention shares: 1 to 128 threads visit as many keys, within a tenth
       int64_t all = 0, most = 0;
       for (int64_t i = 0; i < shares.count(); ++i) {
         int64_t keys = 0;
-        shares.for_each(i, i + 1, [&](int64_t head, int64_t first, int64_t end) {
+        for (int64_t k = 0; k < shares.parts(i); ++k) {
+          const auto [head, first, end] = shares.part(i, k);
+          REQUIRE(first < end);
           REQUIRE(first % attention_tile == 0);
           for (int64_t q = first; q < end; ++q) ++seen[static_cast<size_t>(head * s.time + q)];
           // A tile visits the keys of its last query, and takes the time of some more.
           for (int64_t q = first; q < end; q += attention_tile)
             keys += visible.end(std::min(q + attention_tile, end) - 1) + 16;
-        });
+        }
         all += keys;
         most = std::max(most, keys);
       }

@@ -78,8 +78,55 @@ class TileProduct {
 
   void rows(int64_t begin, int64_t end, const Range& range) {
     int64_t i = begin;
+    if (is_direct() && range.is_first && n_ % panel_width == 0)
+      for (; end - i >= 32 && (k_ == tile_k || k_ == 2 * tile_k); i += 32)
+        k_ == tile_k ? multiply_short<1>(i) : multiply_short<2>(i);
     for (; end - i > 16; i += 32) row_of_blocks<2>(i, std::min<int64_t>(end - i, 32), range);
     if (end > i) row_of_blocks<1>(i, end - i, range);
+  }
+  /// Whether tiles are stored in c as they are.
+  bool is_direct() const {
+    return target_.is_f32 && target_.bias == nullptr && !target_.squares.sums &&
+           (!target_.accumulate || target_.resident);
+  }
+
+  /// 32 rows of all columns, where k is one or two tiles long: a's tiles stay loaded, and half as many loads
+  /// are left.
+  template <int steps>
+  void multiply_short(int64_t i) {
+    configure<2>({i, 32, 0, 32}, tile_k);
+    tiles_.template load<4>(a_.at(i, 0), 2 * a_.row);
+    tiles_.template load<5>(a_.at(i, 0) + a_.panel, 2 * a_.row);
+    if constexpr (steps == 2) {
+      tiles_.template load<6>(a_.at(i, tile_k), 2 * a_.row);
+      tiles_.template load<7>(a_.at(i, tile_k) + a_.panel, 2 * a_.row);
+    }
+    load_short<steps>(0);
+    for (int64_t j = 0; j < n_; j += panel_width) {
+      const Place place = place_in_c({i, 32, j, panel_width});
+      float *const first = place.sums, *const second = first + 16 * place.leading;
+      if (target_.accumulate) {
+        tiles_.template load<0>(first, 4 * place.leading);
+        tiles_.template load<1>(second, 4 * place.leading);
+      } else {
+        tiles_.template zero<0>();
+        tiles_.template zero<1>();
+      }
+      tiles_.template multiply<0, 4, 2>();
+      tiles_.template multiply<1, 5, 2>();
+      if constexpr (steps == 2) {
+        tiles_.template multiply<0, 6, 3>();
+        tiles_.template multiply<1, 7, 3>();
+      }
+      if (j + panel_width < n_) load_short<steps>(j + panel_width);
+      tiles_.template store<0>(first, 4 * place.leading);
+      tiles_.template store<1>(second, 4 * place.leading);
+    }
+  }
+  template <int steps>
+  void load_short(int64_t j) {
+    tiles_.template load<2>(panel_at(j, 0), 64);
+    if constexpr (steps == 2) tiles_.template load<3>(panel_at(j, tile_k), 64);
   }
   template <int row_tiles>
   void row_of_blocks(int64_t i, int64_t rows, const Range& range) {
@@ -90,8 +137,7 @@ class TileProduct {
 
   template <int row_tiles>
   void multiply_block(const Block& block, const Range& range) {
-    const bool direct = target_.is_f32 && target_.bias == nullptr && !target_.squares.sums &&
-                        (!target_.accumulate || target_.resident);
+    const bool direct = is_direct();
     const Place place = place_of<row_tiles>(block, range.is_last, direct);
     const int64_t steps = (range.end - range.first) / tile_k, rest = range.end - range.first - steps * tile_k;
     if (steps > 0) {
@@ -210,31 +256,32 @@ class TileProduct {
     return b_.data + column / panel_width * b_.stride + p / 2 * panel_width;
   }
 
+  /// The extent of a tile: 16 also where a block does not reach it.
   static int64_t part(int64_t extent, int64_t index) {
-    return std::clamp<int64_t>(extent - 16 * index, 0, 16);
+    const int64_t rest = extent - 16 * index;
+    return rest <= 0 ? 16 : std::min<int64_t>(rest, 16);
   }
 
-  /// Tiles that a block does not reach have a row of 4 bytes and are not used.
+  /// Tiles that a block does not reach are not used, and stay whole: most blocks then have one configuration.
   template <int row_tiles>
   void configure(const Block& block, int64_t depth) {
-    const int64_t wanted = ((block.rows * 64 + block.columns - 1) * 64 + depth) * 2 + row_tiles - 1;
-    if (wanted == configured_) return;
-    configured_ = wanted;
     constexpr int column_tiles = 4 / row_tiles;
     const int64_t pairs = (depth + 1) / 2, rows = block.rows, columns = block.columns;
+    // One tile of b after another is loaded where there are four columns of them: the last may be narrower,
+    // and has the second of b's tiles.
+    const int64_t last = row_tiles == 1 ? (columns - 1) / 16 : 1;
+    int64_t wanted = last * 2 + row_tiles - 1;
+    for (const int64_t extent : {part(rows, 0), part(rows, 1), part(columns, 0), part(columns, last), pairs})
+      wanted = wanted * 32 + extent;
+    if (wanted == configured_) return;
+    configured_ = wanted;
     TileShapes shapes;
-    const auto at_least_one = [](int64_t x) { return x > 0 ? x : 1; };
     for (int r = 0; r < row_tiles; ++r)
       for (int t = 0; t < column_tiles; ++t)
-        shapes.set(r * column_tiles + t, at_least_one(part(rows, r)), 4 * at_least_one(part(columns, t)));
-    for (int r = 0; r < 2; ++r) shapes.set(first_a + r, at_least_one(part(rows, r)), 4 * pairs);
-    for (int t = 0; t < 2; ++t) shapes.set(first_b + t, pairs, 4 * at_least_one(part(columns, t)));
-    if constexpr (row_tiles == 1) {
-      // One tile of b after another: the last may be narrower, and has the second of b's tiles.
-      const int64_t last = (columns + 15) / 16 - 1;
-      shapes.set(first_b, pairs, 64);
-      shapes.set(first_b + 1, pairs, 4 * at_least_one(part(columns, last)));
-    }
+        shapes.set(r * column_tiles + t, part(rows, r), 4 * part(columns, t));
+    for (int r = 0; r < 2; ++r) shapes.set(first_a + r, part(rows, r), 4 * pairs);
+    shapes.set(first_b, pairs, 4 * (row_tiles == 1 ? 16 : part(columns, 0)));
+    shapes.set(first_b + 1, pairs, 4 * part(columns, last));
     tiles_.configure(shapes);
   }
 
@@ -330,7 +377,7 @@ class TileProduct {
   int64_t configured_ = -1;  // what the tiles are configured for
   float* kept_ = nullptr;    // sums over the ranges before, from row `first_kept_` on
   int64_t kept_leading_ = 0, first_kept_ = 0;
-  PairSums waiting_{};  // the block that is multiplied and not stored
+  PairSums waiting_;  // the block that is multiplied and not stored, where rows of one wait
   int64_t waiting_rows_ = 0, finished_rows_ = 0;
   int turn_ = 0;
   alignas(64) float sums_[2][block_values];

@@ -12,16 +12,33 @@
 namespace tessera::kernels::cpu {
 namespace {
 
+/// How the tiles of a thread are configured.
+struct Configured {
+  TileShapes shapes;
+  bool is_set = false;
+  int scopes = 0;
+
+  void set(const TileShapes& wanted) {
+    if (is_set && shapes == wanted) return;
+    asm volatile("ldtilecfg %0" : : "m"(wanted));
+    shapes = wanted;
+    is_set = true;
+  }
+  /// A thread's change would else save 8 KiB.
+  void release() {
+    if (is_set) asm volatile("tilerelease");
+    is_set = false;
+  }
+};
+thread_local constinit Configured configured;
+
 /// The processor's tiles; their numbers are part of the instructions.
 class TileRegisters {
  public:
   ~TileRegisters() {
-    if (configured_) asm volatile("tilerelease");  // else each change of threads would save 8 KiB
+    if (configured_.scopes == 0) configured_.release();
   }
-  void configure(const TileShapes& shapes) {
-    asm volatile("ldtilecfg %0" : : "m"(shapes));
-    configured_ = true;
-  }
+  void configure(const TileShapes& shapes) { configured_.set(shapes); }
   template <int t>
   void zero() {
     asm volatile("tilezero %%tmm%c0" : : "i"(t));
@@ -43,7 +60,7 @@ class TileRegisters {
   }
 
  private:
-  bool configured_ = false;
+  Configured& configured_ = configured;
 };
 
 bool ask_for_tiles() {
@@ -57,6 +74,13 @@ bool multiplies_bf16_tiles() {
   if (current_isa() < Isa::amx) return false;
   static const bool granted = ask_for_tiles();
   return granted;
+}
+
+TileScope::TileScope() {
+  ++configured.scopes;
+}
+TileScope::~TileScope() {
+  if (--configured.scopes == 0) configured.release();
 }
 
 void multiply_on_registers(int64_t m, int64_t n, int64_t k, const TileRows& a, const PairPanels& b,
@@ -75,6 +99,8 @@ namespace tessera::kernels::cpu {
 bool multiplies_bf16_tiles() {
   return false;
 }
+TileScope::TileScope() = default;
+TileScope::~TileScope() = default;
 void multiply_on_registers(int64_t, int64_t, int64_t, const TileRows&, const PairPanels&, const PairTarget&) {
 }
 

@@ -14,6 +14,17 @@ bool multiplies_bf16_tiles();
 void multiply_on_registers(int64_t m, int64_t n, int64_t k, const TileRows& a, const PairPanels& b,
                            const PairTarget& target);
 
+/// While one lives, the tiles of its thread stay configured from one product to the next: configuring and
+/// releasing them takes as long as 20 KFLOP of a product. No other code of that thread may use tiles
+/// meanwhile. Scopes may be nested.
+class TileScope {
+ public:
+  TileScope();
+  ~TileScope();
+  TileScope(const TileScope&) = delete;
+  TileScope& operator=(const TileScope&) = delete;
+};
+
 /// While one lives, bf16 products run on a model of the tiles (tile_model.h), on any processor and far
 /// slower: for tests. Not for several threads at once.
 class TileModelScope {
