@@ -35,20 +35,21 @@ template <class A>
   });
 }
 
-/// n elements combined into the lanes of a vector; their rows have space for whole vectors.
+/// n > 0 elements combined into the lanes of a vector; their rows have space for whole vectors. The last vector
+/// counts as a part of one in any case, so that neighbouring rows take the same branches.
 template <class A, class Combine>
 [[gnu::always_inline]] inline Lanes<A> combined(const A* s, int64_t n, A identity, const Combine& combine) {
   Lanes<A> first = fill(identity), second = first;
   int64_t i = 0;
-  for (; i + 2 * lanes<A> <= n; i += 2 * lanes<A>) {
+  for (; i + 2 * lanes<A> < n; i += 2 * lanes<A>) {
     first = combine(first, load(s + i));
     second = combine(second, load(s + i + lanes<A>));
   }
-  if (i + lanes<A> <= n) {
+  if (i + lanes<A> < n) {
     first = combine(first, load(s + i));
     i += lanes<A>;
   }
-  if (i < n) second = combine(second, first_lanes(s + i, static_cast<int>(n - i), identity));
+  second = combine(second, first_lanes(s + i, static_cast<int>(n - i), identity));
   return combine(first, second);
 }
 
@@ -60,7 +61,7 @@ template <class A>
   constexpr A infinity = elementwise::Floating<A>::infinity;
   Lanes<A> lanes_of_rows[attention_tile];
   for (int64_t r = 0; r < count; ++r)
-    lanes_of_rows[r] = rows[r].scale < 0
+    lanes_of_rows[r] = rows[r].scale < 0 || rows[r].visible == 0
                            ? fill(-infinity)
                            : combined(s + r * leading, rows[r].visible, -infinity, LargerOrAny());
   fold_each(lanes_of_rows, count, LargerOrAny(), largest);
@@ -146,9 +147,19 @@ template <class Out, class A>
   });
 }
 
+#if defined(__AVX512F__)
+/// Of the first `left` lanes, or of all.
+[[gnu::always_inline]] inline __mmask16 first_mask(int64_t left) {
+  return static_cast<__mmask16>(left >= 16 ? 0xffffu : (1u << left) - 1);
+}
+#endif
+
 /// v with 0 from lane `left` on.
 template <class A>
 [[gnu::always_inline]] inline Lanes<A> first_of(const Lanes<A>& v, int left) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<A, float>) return (Lanes<A>)_mm512_maskz_mov_ps(first_mask(left), (__m512)v);
+#endif
   A lane[lanes<A>];
   store(lane, v);
   return lanes_of<A>(0, [=](int64_t j) { return static_cast<int>(j) < left ? lane[j] : A(0); });
@@ -161,8 +172,7 @@ template <class A>
   if (count >= lanes<A>) return load(s);
 #if defined(__AVX512F__)
   if constexpr (std::is_same_v<A, float>) {
-    const auto mask = static_cast<__mmask16>((1u << count) - 1);
-    return (Lanes<A>)_mm512_mask_loadu_ps(_mm512_set1_ps(identity), mask, s);
+    return (Lanes<A>)_mm512_mask_loadu_ps(_mm512_set1_ps(identity), first_mask(count), s);
   }
 #endif
   A lane[lanes<A>];
@@ -174,7 +184,7 @@ template <class A>
   if (count >= lanes<A>) return store(to, v);
 #if defined(__AVX512F__)
   if constexpr (std::is_same_v<A, float>)
-    return _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), (__m512)v);
+    return _mm512_mask_storeu_ps(to, first_mask(count), (__m512)v);
 #endif
   A lane[lanes<A>];
   store(lane, v);
@@ -235,16 +245,18 @@ template <class Store, bool drop, class A, class Out>
   Lanes<A> first = fill(A(0)), second = first;
   const auto at = [=](int64_t i) { return drop ? factors + i : nullptr; };
   int64_t i = 0;
-  for (; i + 2 * lanes<A> <= n; i += 2 * lanes<A>) {
+  for (; i + 2 * lanes<A> < n; i += 2 * lanes<A>) {
     weight_lanes<Store, drop, false>(s + i, at(i), 0, scale, shift, out + i, first);
     const int64_t next = i + lanes<A>;
     weight_lanes<Store, drop, false>(s + next, at(next), 0, scale, shift, out + next, second);
   }
-  const int left = static_cast<int>(n - i);
-  if (left > 0) weight_lanes<Store, drop, true>(s + i, at(i), left, scale, shift, out + i, first);
-  if (const int64_t next = i + lanes<A>; next < n)
-    weight_lanes<Store, drop, true>(s + next, at(next), static_cast<int>(n - next), scale, shift, out + next,
-                                    second);
+  if (i + lanes<A> < n) {
+    weight_lanes<Store, drop, false>(s + i, at(i), 0, scale, shift, out + i, first);
+    i += lanes<A>;
+    weight_lanes<Store, drop, true>(s + i, at(i), static_cast<int>(n - i), scale, shift, out + i, second);
+  } else if (n > 0) {
+    weight_lanes<Store, drop, true>(s + i, at(i), static_cast<int>(n - i), scale, shift, out + i, first);
+  }
   return first + second;
 }
 
@@ -325,7 +337,7 @@ template <class Store, bool drop, class A, class Out>
 [[gnu::always_inline]] inline void gradient_row(const RowGradients<A>& g, int64_t n, const A* s, const A* dp,
                                                 const A* factors, Out* p, Out* ds) {
   int64_t i = 0;
-  for (; i + lanes<A> <= n; i += lanes<A>)
+  for (; i + lanes<A> < n; i += lanes<A>)
     gradient_lanes<Store, drop, false>(g, s + i, dp + i, drop ? factors + i : nullptr,
                                        static_cast<int>(n - i), p + i, ds + i);
   if (i < n)

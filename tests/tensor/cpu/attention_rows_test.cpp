@@ -35,8 +35,8 @@ Weights weights_of(std::vector<float> s, int64_t visible, float scale, const flo
   std::fill_n(w.largest, count, -infinity);
   std::fill_n(w.log_sum, count, 0.0f);
   float factor[attention_tile];
-  kernels.weights({rows.data(), count, leading, s.data(), factors, w.weights.data(), w.largest, w.log_sum,
-                   factor});
+  kernels.weights(
+      {rows.data(), count, leading, s.data(), factors, w.weights.data(), w.largest, w.log_sum, factor});
   kernels.finish(count, w.log_sum, factor);
   kernels.rescale(w.weights.data(), leading, factor, w.weights.data(), leading, count, 70);
   return w;
@@ -96,6 +96,73 @@ TEST_CASE("attention rows: a row has the same bits among any number of rows, and
         }
       }
     }
+}
+
+TEST_CASE("attention rows: two ranges of keys weigh as one, and a hidden range changes nothing") {
+  constexpr int64_t first = 32, all = 70;
+  const auto& kernels = *TESSERA_PER_ISA(attention_rows_f32)();
+  for (const float scale : {3.0f, -60.0f}) {
+    std::vector<float> s = scores(7);
+    // The second range of row 1 is hidden, and the first of row 2; row 3 sees nothing.
+    const float hidden = scale < 0 ? infinity : -infinity;
+    std::fill_n(s.begin() + leading + first, all - first, hidden);
+    std::fill_n(s.begin() + 2 * leading, first, hidden);
+    std::fill_n(s.begin() + 3 * leading, all, hidden);
+    const Weights one = weights_of(s, 70, scale, nullptr, 9);
+    std::vector<float> two(9 * leading);
+    float largest[9], sums[9] = {}, factors[2][9], inverse[9];
+    std::fill_n(largest, 9, -infinity);
+    for (int range = 0; range < 2; ++range) {
+      const int64_t begin = range * first, count = range == 0 ? first : all - first;
+      const std::vector<AttentionRow<float>> rows(9, {count, count, scale, scale});
+      kernels.weights({rows.data(), 9, leading, s.data() + begin, nullptr, two.data() + begin, largest, sums,
+                       factors[range]});
+    }
+    kernels.finish(9, sums, inverse);
+    for (int64_t r = 0; r < 9; ++r) {
+      CHECK(largest[r] == one.largest[r]);
+      CHECK(std::abs(sums[r] - one.log_sum[r]) <= 1e-6f);
+      for (int64_t i = 0; i < all; ++i) {
+        const float weight = two[r * leading + i] * inverse[r] * (i < first ? factors[1][r] : 1.0f);
+        CHECK(std::abs(weight - one.weights[r * leading + i]) <= 1e-6f);
+      }
+    }
+    CHECK(inverse[3] == 1.0f);
+    CHECK(sums[3] == 0.0f);
+    CHECK(factors[1][1] == 1.0f);
+    CHECK(factors[1][2] == 0.0f);
+  }
+}
+
+TEST_CASE("attention rows: exponentials are exact to f32's last bits, or to those that bf16 keeps") {
+  constexpr int64_t count = 80;
+  for (const Isa isa : {Isa::amx, Isa::avx512, Isa::avx2, Isa::baseline}) {
+    const IsaScope scope(isa);
+    const AttentionRow<float> row{count, count, 1.0f, 1.0f};
+    for (float from = 0; from > -90; from -= 3.0f) {
+      std::vector<float> s(count), w(count);
+      std::vector<bfloat16> rounded(count);
+      for (int64_t i = 0; i < count; ++i) s[static_cast<size_t>(i)] = from - 0.0373f * static_cast<float>(i);
+      s[0] = 0.0f;
+      s[1] = -infinity;
+      float largest = -infinity, sum = 0, other = -infinity, other_sum = 0, factor;
+      TESSERA_PER_ISA(attention_rows_f32)
+      ()->weights({&row, 1, count, s.data(), nullptr, w.data(), &largest, &sum, &factor});
+      TESSERA_PER_ISA(attention_rows_bf16)
+      ()->weights({&row, 1, count, s.data(), nullptr, rounded.data(), &other, &other_sum, &factor});
+      CHECK(w[0] == 1.0f);
+      CHECK(w[1] == 0.0f);
+      CHECK(rounded[1].bits == 0);
+      for (size_t i = 2; i < count; ++i) {
+        const double exact = s[i] < -87.33 ? 0.0 : std::exp(double{s[i]});
+        if (s[i] < -87.3 && s[i] > -87.4) continue;  // the smallest normal number
+        REQUIRE(std::abs(w[i] - exact) <= 2e-7 * exact);
+        REQUIRE(std::abs(static_cast<double>(static_cast<float>(rounded[i])) - exact) <=
+                (1.0 / 256 + 1e-5) * exact);
+      }
+      REQUIRE(std::abs(other_sum - sum) <= 1e-5f * sum);
+    }
+  }
 }
 
 TEST_CASE("attention rows: a NaN, and hidden keys, with a negative scale") {

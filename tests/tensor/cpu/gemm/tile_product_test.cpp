@@ -56,10 +56,10 @@ struct Case {
   std::vector<uint32_t> panels;
 };
 
-constexpr int64_t edges[][3] = {{1, 1, 1},    {8, 64, 64},   {7, 16, 31},  {16, 33, 32},
-                                {17, 48, 33}, {32, 32, 64},  {33, 65, 97}, {40, 130, 66},
-                                {3, 200, 2},  {64, 64, 128}, {50, 15, 40}, {8, 128, 65},
-                                {16, 64, 1},  {31, 31, 31},  {48, 17, 96}, {2, 49, 63}};
+constexpr int64_t edges[][3] = {{1, 1, 1},    {8, 64, 64},  {7, 16, 31},   {16, 33, 32}, {17, 48, 33},
+                                {32, 32, 64}, {33, 65, 97}, {40, 130, 66}, {3, 200, 2},  {64, 64, 128},
+                                {50, 15, 40}, {8, 128, 65}, {16, 64, 1},   {31, 31, 31}, {48, 17, 96},
+                                {2, 49, 63},  {64, 48, 32}, {70, 80, 64},  {33, 16, 32}, {95, 32, 64}};
 
 /// c by the product on tiles, with a gap after each row.
 template <class C>
@@ -112,18 +112,22 @@ TEST_CASE("tiles: a product by its definition, at every edge") {
 }
 
 TEST_CASE("tiles: an element's bits depend on neither its position nor the other rows and columns") {
-  Case x(45, 100, 77);
-  const std::vector<float> all = product<float>(x, false, false, &multiply_on_model);
-  for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 1}, {5, 8}, {16, 29}, {44, 1}}) {
-    std::vector<float> part(static_cast<size_t>(rows * 32));
-    // Columns 48 to 80: from the fourth panel on.
-    const PairPanels panels{x.panels.data() + 3 * PairPanels::stride_for(x.k), PairPanels::stride_for(x.k)};
-    multiply_on_model(rows, 32, x.k,
-                      TileRows::in_place(x.a.data() + first * (x.k + Case::gap), x.k + Case::gap), panels,
-                      {part.data(), 32, true, false, nullptr});
-    for (int64_t i = 0; i < rows; ++i)
-      CHECK(std::memcmp(part.data() + i * 32, all.data() + (first + i) * (x.n + Case::gap) + 48,
-                        32 * sizeof(float)) == 0);
+  // The second is short along k: a's tiles of 32 rows stay loaded, and the other rows are multiplied in
+  // blocks.
+  for (const auto& [n, k] : {std::pair<int64_t, int64_t>{100, 77}, {96, 64}, {96, 32}}) {
+    Case x(45, n, k);
+    const std::vector<float> all = product<float>(x, false, false, &multiply_on_model);
+    for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 1}, {5, 8}, {16, 29}, {44, 1}}) {
+      std::vector<float> part(static_cast<size_t>(rows * 32));
+      // Columns 48 to 80: from the fourth panel on.
+      const PairPanels panels{x.panels.data() + 3 * PairPanels::stride_for(x.k), PairPanels::stride_for(x.k)};
+      multiply_on_model(rows, 32, x.k,
+                        TileRows::in_place(x.a.data() + first * (x.k + Case::gap), x.k + Case::gap), panels,
+                        {part.data(), 32, true, false, nullptr});
+      for (int64_t i = 0; i < rows; ++i)
+        CHECK(std::memcmp(part.data() + i * 32, all.data() + (first + i) * (x.n + Case::gap) + 48,
+                          32 * sizeof(float)) == 0);
+    }
   }
 }
 
@@ -221,12 +225,33 @@ TEST_CASE("tiles: those of the processor give the bits of the model") {
 }
 
 TEST_CASE("tiles: sums begin with what a resident c holds") {
-  Case x(40, 70, 97);
-  const std::vector<float> c = product<float>(x, true, false, &multiply_on_model, true);
-  for (int64_t i = 0; i < x.m; ++i)
-    for (int64_t j = 0; j < x.n; ++j)
-      REQUIRE(static_cast<double>(c[static_cast<size_t>(i * (x.n + Case::gap) + j)]) ==
-              doctest::Approx(x.exact(i, j) + 3.0).epsilon(1e-4));
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{40, 70, 97}, {40, 64, 64}, {64, 48, 32}}) {
+    Case x(m, n, k);
+    const std::vector<float> c = product<float>(x, true, false, &multiply_on_model, true);
+    for (int64_t i = 0; i < x.m; ++i)
+      for (int64_t j = 0; j < x.n; ++j)
+        REQUIRE(std::abs(static_cast<double>(c[static_cast<size_t>(i * (x.n + Case::gap) + j)]) -
+                         (x.exact(i, j) + 3.0)) <= 1e-4);
+  }
+}
+
+TEST_CASE("tiles: products of many shapes in a scope have the bits that they have alone") {
+  if (!multiplies_bf16_tiles()) {
+    MESSAGE("skipped: this processor has no tiles, or TESSERA_ISA_MAX forbids them");
+    return;
+  }
+  std::vector<Case> all;
+  for (const auto& size : edges) all.emplace_back(size[0], size[1], size[2]);
+  std::vector<std::vector<float>> alone;
+  for (Case& x : all) alone.push_back(product<float>(x, false, false, &multiply_on_registers));
+  const TileScope scope;
+  for (int round = 0; round < 2; ++round) {
+    const TileScope nested;
+    for (size_t i = 0; i < all.size(); ++i)
+      CHECK(product<float>(all[i], false, false, &multiply_on_registers) == alone[i]);
+  }
+  for (size_t i = all.size(); i-- > 0;)
+    CHECK(product<float>(all[i], false, false, &multiply_on_registers) == alone[i]);
 }
 
 TEST_CASE("tiles: sums are stored by vectors as they are one by one") {

@@ -130,6 +130,12 @@ std::vector<Case> cases() {
        8,
        {.causal = true, .enable_gqa = true, .window = 40, .first_positions = {150, 3, 77}}},
       {2, 4, 2, 40, 300, 8, {.enable_gqa = true}, true},
+      // More keys than the forward takes at a time; the nearest ones weigh the most, or the first are hidden.
+      {1, 2, 1, 40, 2200, 8, {.causal = true, .enable_gqa = true}},
+      {1, 2, 2, 20, 4200, 4, {.dropout = 0.25, .key = 5}},
+      {1, 2, 2, 33, 2150, 8, {.causal = true, .alibi_slopes = {0.5, 0.125}}},
+      {2, 2, 2, 40, 2150, 8, {.scale = -0.7}, true},
+      {1, 2, 2, 70, 2300, 8, {.window = 2100}},
       {2, 4, 4, 300, 300, 8, {.causal = true, .window = 60, .alibi_slopes = slopes}, true},
   };
 }
