@@ -123,7 +123,7 @@ class HeadBackward {
   }
 
  private:
-  static constexpr int64_t leading = row_leading<Sum>(key_block);
+  static constexpr int64_t leading = row_leading<Element>(key_block);
   static constexpr bool in_place = Sums<Element, Sum>::in_place;
 
   /// A head of q that attends to the present head of k and v.

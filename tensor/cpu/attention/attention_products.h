@@ -35,7 +35,8 @@ constexpr int64_t whole_vectors(int64_t n) {
 }
 
 /// The distance between rows of n elements: an odd number of vectors, so that rows spread over the cache's
-/// sets.
+/// sets. Rows of scores and of the weights that come of them have one distance, that of the narrower ones, so
+/// that no tile of these crosses a line of the cache.
 template <class A>
 constexpr int64_t row_leading(int64_t n) {
   return ((n + vector_elements<A> - 1) / vector_elements<A> | 1) * vector_elements<A>;

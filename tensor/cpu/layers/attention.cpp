@@ -31,7 +31,7 @@ class HeadForward {
         e_(e),
         tile_(Products::tile_rows()),
         range_(std::min(Products::key_range(), e.keys)),
-        leading_(row_leading<Sum>(range_)),
+        leading_(row_leading<Weight>(range_)),
         keys_(e.width, e.keys),
         values_(e.keys, e.width),
         s_(tile_ * leading_),
