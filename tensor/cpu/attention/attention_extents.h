@@ -127,8 +127,7 @@ class AttentionQuery {
   void begin_rows(const Rows& kernels, int64_t i, int64_t count, int64_t j, int64_t width, A* s,
                   int64_t leading, AttentionRow<A>* rows) const {
     if (call_.mask.defined() || !call_.slopes.empty() || visible_.begin(i + count - 1) > j) {
-      for (int64_t r = 0; r < count; ++r)
-        rows[r] = begin_row(kernels, i + r, j, width, s + r * leading);
+      for (int64_t r = 0; r < count; ++r) rows[r] = begin_row(kernels, i + r, j, width, s + r * leading);
       return;
     }
     const A scale = static_cast<A>(call_.scale);

@@ -24,8 +24,8 @@ namespace tessera::kernels::cpu {
 /// Queries that are computed together on vectors: the rows that a product keeps in registers.
 inline constexpr int64_t vector_tile = 8;
 
-/// The most keys of which the forward weighs the products together. Each further range of keys loads and stores
-/// the results once more; rows of products that are longer leave the second-level cache.
+/// The most keys of which the forward weighs the products together. Each further range of keys loads and
+/// stores the results once more; rows of products that are longer leave the second-level cache.
 inline constexpr int64_t longest_range = 2048;
 
 /// Rows of scores have space for whole vectors of 64 bytes, and so many of their elements are computed.

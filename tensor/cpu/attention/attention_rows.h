@@ -33,10 +33,11 @@ struct WeightRows {
   const AttentionRow<A>* rows;
   int64_t count, leading;
   const A* s;
-  const A* factors;  ///< dropout's, or null
-  Out* out;          ///< may be s
-  A *largest, *sums;  ///< of each row's ranges so far; before the first, minus infinity and 0
+  const A* factors;   ///< dropout's, or null
+  Out* out;           ///< may be s
+  A *largest, *sums;  ///< of each row's ranges so far; before the first they are not read
   A* rescale;         ///< of each row: by which what the ranges before have given is to be multiplied
+  bool is_first;      ///< rescale is not written
 };
 
 /// Rows of recomputed weights and of their gradients, all `leading` elements apart.
@@ -58,15 +59,18 @@ struct AttentionRows {
   /// The next range of keys of up to `attention_tile` rows, by the softmax of Milakov and Gimelshein (2018),
   /// whose weights are divided by their sum at the end: with m the larger of `largest` and max(scale s), and
   /// rescale = exp(largest - m), out <- exp(scale s - m) factors; sums <- rescale sums + sum(exp(scale s -
-  /// m)); largest <- m. A row of minus infinities gives zeros.
+  /// m)); largest <- m. Before the first range, `largest` is minus infinity and `sums` 0. A row of minus
+  /// infinities gives zeros.
   void (*weights)(const WeightRows<A, Out>& tile);
-  /// After the last range: inverse <- 1 / sums, which the results are multiplied with, and sums <- log(sums);
-  /// 1 and 0 for rows without visible keys.
-  void (*finish)(int64_t count, A* sums, A* inverse);
+  /// inverse <- 1 / sums, which the results are multiplied with after the last range; 1 for a sum of 0, of a
+  /// row without visible keys.
+  void (*invert)(int64_t count, const A* sums, A* inverse);
+  /// sums <- log(sums), and 0 for a sum of 0.
+  void (*take_logarithms)(int64_t count, A* sums);
   /// to <- from factors[r], rounded once to A or to Out, for rows of n elements.
   /// @{
-  void (*rescale)(const A* from, int64_t from_stride, const A* factors, A* to, int64_t to_stride, int64_t rows,
-                  int64_t n);
+  void (*rescale)(const A* from, int64_t from_stride, const A* factors, A* to, int64_t to_stride,
+                  int64_t rows, int64_t n);
   void (*scale)(const A* from, int64_t from_stride, const A* factors, Out* to, int64_t to_stride,
                 int64_t rows, int64_t n);
   /// @}

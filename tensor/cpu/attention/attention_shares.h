@@ -24,8 +24,8 @@ struct QueryPart {
   int64_t head, first, end;
 };
 
-/// The forward's shares: ranges of equal cost in the row of all tiles of queries of all heads. A share is made
-/// of parts, each within a head, that a thread with nothing left takes from another.
+/// The forward's shares: ranges of equal cost in the row of all tiles of queries of all heads. A share is
+/// made of parts, each within a head, that a thread with nothing left takes from another.
 class QueryShares {
  public:
   QueryShares(const AttentionCall& call, const AttentionExtents& e, int64_t most_threads,
@@ -53,9 +53,7 @@ class QueryShares {
 
   int64_t parts_of_head() const { return (tiles_ + part_tiles - 1) / part_tiles; }
   /// The part that a tile belongs to.
-  int64_t part_of(int64_t tile) const {
-    return tile / tiles_ * parts_of_head() + tile % tiles_ / part_tiles;
-  }
+  int64_t part_of(int64_t tile) const { return tile / tiles_ * parts_of_head() + tile % tiles_ / part_tiles; }
 
   int64_t queries_, tiles_;  ///< of a head
   std::vector<int64_t> edges_;

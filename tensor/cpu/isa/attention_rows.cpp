@@ -35,8 +35,8 @@ template <class A>
   });
 }
 
-/// n > 0 elements combined into the lanes of a vector; their rows have space for whole vectors. The last vector
-/// counts as a part of one in any case, so that neighbouring rows take the same branches.
+/// n > 0 elements combined into the lanes of a vector; their rows have space for whole vectors. The last
+/// vector counts as a part of one in any case, so that neighbouring rows take the same branches.
 template <class A, class Combine>
 [[gnu::always_inline]] inline Lanes<A> combined(const A* s, int64_t n, A identity, const Combine& combine) {
   Lanes<A> first = fill(identity), second = first;
@@ -142,9 +142,8 @@ template <class Out, class A>
     return (Lanes<A>)exp_of_weights<Out>(_mm512_sub_ps(x, _mm512_set1_ps(more)));
   }
 #endif
-  return lanes_of<A>(0, [=](int64_t j) {
-    return exp_of_weight<Out>(elementwise::fma(s[j], scale, -shift) - more);
-  });
+  return lanes_of<A>(
+      0, [=](int64_t j) { return exp_of_weight<Out>(elementwise::fma(s[j], scale, -shift) - more); });
 }
 
 #if defined(__AVX512F__)
@@ -183,8 +182,7 @@ template <class A>
 [[gnu::always_inline]] inline void store_first(A* to, int64_t count, const Lanes<A>& v) {
   if (count >= lanes<A>) return store(to, v);
 #if defined(__AVX512F__)
-  if constexpr (std::is_same_v<A, float>)
-    return _mm512_mask_storeu_ps(to, first_mask(count), (__m512)v);
+  if constexpr (std::is_same_v<A, float>) return _mm512_mask_storeu_ps(to, first_mask(count), (__m512)v);
 #endif
   A lane[lanes<A>];
   store(lane, v);
@@ -274,7 +272,8 @@ template <class Store, class A, class Out>
   A shifts[attention_tile], sums[attention_tile];
   Lanes<A> lanes_of_sums[attention_tile];
   largest_products(t.rows, t.count, t.leading, t.s, shifts);
-  for (int64_t r = 0; r < t.count; ++r) shifts[r] = t.largest[r] > shifts[r] ? t.largest[r] : shifts[r];
+  if (!t.is_first)
+    for (int64_t r = 0; r < t.count; ++r) shifts[r] = t.largest[r] > shifts[r] ? t.largest[r] : shifts[r];
   for (int64_t r = 0; r < t.count; ++r) {
     const AttentionRow<A>& row = t.rows[r];
     const int64_t at = r * t.leading, n = shifts[r] == -infinity ? 0 : row.visible;
@@ -285,6 +284,11 @@ template <class Store, class A, class Out>
       lanes_of_sums[r] =
           weights_of_row<Store, false>(t.s + at, t.factors, n, row.scale, shifts[r], t.out + at);
     zeros<A>(t.out + at, padded_length<A>(n), row.width);
+  }
+  if (t.is_first) {
+    fold_each(lanes_of_sums, t.count, Add(), t.sums);
+    for (int64_t r = 0; r < t.count; ++r) t.largest[r] = shifts[r];
+    return;
   }
   fold_each(lanes_of_sums, t.count, Add(), sums);
   for (int64_t r = 0; r < t.count; r += lanes<A>) {
@@ -306,17 +310,23 @@ template <class Store, class A, class Out>
   }
 }
 
-template <class A>
-void finish(int64_t count, A* sums, A* inverse) {
+/// f of sums, of 1 for a sum of 0.
+template <class A, class F>
+[[gnu::always_inline]] inline void of_sums(int64_t count, const A* sums, A* to, const F& f) {
   for (int64_t r = 0; r < count; r += lanes<A>) {
     A sum[lanes<A>];
     store(sum, load_first(sums + r, count - r, A(1)));
-    store_first<A>(inverse + r, count - r,
-                   lanes_of<A>(0, [&](int64_t j) { return A(1) / (sum[j] == A(0) ? A(1) : sum[j]); }));
-    store_first<A>(sums + r, count - r, lanes_of<A>(0, [&](int64_t j) {
-                     return elementwise::log(sum[j] == A(0) ? A(1) : sum[j]);
-                   }));
+    store_first<A>(to + r, count - r,
+                   lanes_of<A>(0, [&](int64_t j) { return f(sum[j] == A(0) ? A(1) : sum[j]); }));
   }
+}
+template <class A>
+void invert(int64_t count, const A* sums, A* inverse) {
+  of_sums(count, sums, inverse, [](A sum) { return A(1) / sum; });
+}
+template <class A>
+void take_logarithms(int64_t count, A* sums) {
+  of_sums(count, sums, sums, [](A sum) { return elementwise::log(sum); });
 }
 
 /// One vector of `score_gradients`, of which `left` elements are visible: all of them, unless `tail`.
@@ -549,31 +559,39 @@ void hide(const bool* visible, int64_t step, int64_t n, A scale, A* s) {
 }  // namespace
 
 const AttentionRows<float, float>* attention_rows_f32() {
-  static constexpr AttentionRows<float, float> rows{
-      &weights<float, float>,   &finish<float>,  &scale_rows<float, float>, &scale_rows<float, float>,
-      &score_gradients<float, float>, &dots<float, float>,      &round_rows<float, float>,
-      &dropout_factors<float>,  &add_mask<float>, &add_distances<float>,     &hide<float>};
+  static constexpr AttentionRows<float, float> rows{&weights<float, float>,    &invert<float>,
+                                                    &take_logarithms<float>,   &scale_rows<float, float>,
+                                                    &scale_rows<float, float>, &score_gradients<float, float>,
+                                                    &dots<float, float>,       &round_rows<float, float>,
+                                                    &dropout_factors<float>,   &add_mask<float>,
+                                                    &add_distances<float>,     &hide<float>};
   return &rows;
 }
 
 const AttentionRows<double, double>* attention_rows_f64() {
   static constexpr AttentionRows<double, double> rows{
-      &weights<double, double>, &finish<double>,   &scale_rows<double, double>, &scale_rows<double, double>,
-      &score_gradients<double, double>, &dots<double, double>,    &round_rows<double, double>,
-      &dropout_factors<double>, &add_mask<double>, &add_distances<double>,      &hide<double>};
+      &weights<double, double>,    &invert<double>,
+      &take_logarithms<double>,    &scale_rows<double, double>,
+      &scale_rows<double, double>, &score_gradients<double, double>,
+      &dots<double, double>,       &round_rows<double, double>,
+      &dropout_factors<double>,    &add_mask<double>,
+      &add_distances<double>,      &hide<double>};
   return &rows;
 }
 
 const AttentionRows<float, bfloat16>* attention_rows_bf16() {
   static constexpr AttentionRows<float, bfloat16> rows{
-      &weights<float, bfloat16>, &finish<float>,   &scale_rows<float, float>, &scale_rows<float, bfloat16>,
-      &score_gradients<float, bfloat16>, &dots<float, bfloat16>,    &round_rows<float, bfloat16>,
-      &dropout_factors<float>,   &add_mask<float>, &add_distances<float>,     &hide<float>};
+      &weights<float, bfloat16>,    &invert<float>,
+      &take_logarithms<float>,      &scale_rows<float, float>,
+      &scale_rows<float, bfloat16>, &score_gradients<float, bfloat16>,
+      &dots<float, bfloat16>,       &round_rows<float, bfloat16>,
+      &dropout_factors<float>,      &add_mask<float>,
+      &add_distances<float>,        &hide<float>};
 #if defined(__AVX512F__)
   static constexpr AttentionRows<float, bfloat16> converting{
-      &weights_bf16,           &finish<float>,   &scale_rows<float, float>, &scale_rows_bf16,
-      &score_gradients_bf16, &dots<float, bfloat16>,  &round_rows_bf16,
-      &dropout_factors<float>, &add_mask<float>, &add_distances<float>,     &hide<float>};
+      &weights_bf16,           &invert<float>,        &take_logarithms<float>, &scale_rows<float, float>,
+      &scale_rows_bf16,        &score_gradients_bf16, &dots<float, bfloat16>,  &round_rows_bf16,
+      &dropout_factors<float>, &add_mask<float>,      &add_distances<float>,   &hide<float>};
   if (current_isa() >= Isa::avx512_bf16) return &converting;
 #endif
   return &rows;

@@ -1,9 +1,9 @@
 // Attention's forward, eight queries at a time, or 32 on tiles: their products with all visible keys, or with
 // a range of them after another, softmax while the rows are in the cache, and the product with v. Keys before
 // the first and after the last that one of them sees are left out. Results are divided by the sums of their
-// weights at the end (Milakov and Gimelshein 2018; Dao 2023, arXiv:2307.08691). A head's keys and values are packed once for all heads of q that share
-// it; for a few queries, as in decoding, they are read in place. Threads share the heads, or, where there are
-// few, the tiles of queries; a tile's bits depend on neither.
+// weights at the end (Milakov and Gimelshein 2018; Dao 2023, arXiv:2307.08691). A head's keys and values are
+// packed once for all heads of q that share it; for a few queries, as in decoding, they are read in place.
+// Threads share the heads, or, where there are few, the tiles of queries; a tile's bits depend on neither.
 
 #include "tensor/cpu/layers/attention.h"
 
@@ -48,7 +48,7 @@ class HeadForward {
     RowPrefetch<Element> queries(q, first + tile_, end, e_.width);
     RowPrefetch<Element, true> results(out, first + tile_, end, e_.width);
     const int64_t tiles = (end - first + tile_ - 1) / tile_, rows = (e_.keys + tiles - 1) / tiles;
-    for (int64_t i = first; i < end; i += tile_) {
+    for (int64_t i = first; i < end; i += tile_) {  // leaves sums where their logarithms belong
       queries.step(tile_);
       results.step(tile_);
       if (tiles > 1) {
@@ -59,6 +59,8 @@ class HeadForward {
       }
       query_tile(visible, b, h, i);
     }
+    const auto lse = log_sum_exps_of<Sum>(call_, b * e_.heads + h, first);
+    Products::rows().take_logarithms(end - first, lse.log_sum);
   }
 
  private:
@@ -111,9 +113,9 @@ class HeadForward {
     const auto all = head_of<Element>(call_.out, b, h);
     const HeadRows<Element> out{all.row(first), all.stride};
     const auto lse = log_sum_exps_of<Sum>(call_, b * e_.heads + h, first);
-    std::fill_n(lse.largest, rows, -infinity);
-    std::fill_n(lse.log_sum, rows, Sum(0));
     if (begin >= end) {
+      std::fill_n(lse.largest, rows, -infinity);
+      std::fill_n(lse.log_sum, rows, Sum(0));
       for (int64_t r = 0; r < rows; ++r) std::fill_n(out.row(r), e_.width, Element(0.0f));
       return;
     }
@@ -122,12 +124,12 @@ class HeadForward {
     Sum factors[attention_tile];
     for (int64_t j = begin; j < end; j += range_) {
       const int64_t keys = std::min(range_, end - j);
-      weigh_keys({visible, b, h, first, rows}, j, keys, lse, factors);
+      weigh_keys({visible, b, h, first, rows}, j, keys, lse, j > begin ? factors : nullptr);
       if (j > begin) kernels.rescale(sums.data, sums.stride, factors, sums.data, sums.stride, rows, e_.width);
-      Products::multiply(rows, e_.width, keys, weights(), leading_, values_, sums.data, sums.stride, j > begin,
-                         {.row = j});
+      Products::multiply(rows, e_.width, keys, weights(), leading_, values_, sums.data, sums.stride,
+                         j > begin, {.row = j});
     }
-    kernels.finish(rows, lse.log_sum, factors);
+    kernels.invert(rows, lse.log_sum, factors);
     Products::result_rows().scale(sums.data, sums.stride, factors, out.data, out.stride, rows, e_.width);
   }
 
@@ -137,8 +139,8 @@ class HeadForward {
     int64_t b, h, first, rows;
   };
 
-  /// The weights of keys j to j + count, not yet divided by their sums, and by what the results over the keys
-  /// before are to be multiplied.
+  /// The weights of keys j to j + count, not yet divided by their sums, which are left in `lse`; and by what
+  /// the results over the keys before are to be multiplied: null where there are none.
   void weigh_keys(const QueryTile& queries, int64_t j, int64_t count, const LogSumExps<Sum>& lse,
                   Sum* rescale) {
     const auto& kernels = Products::rows();
@@ -149,9 +151,9 @@ class HeadForward {
     const AttentionQuery<Sum> query(call_, e_, visible, b, h);
     AttentionRow<Sum> tile[attention_tile];
     query.begin_rows(kernels, first, rows, j, count, s_.get(), leading_, tile);
-    const Sum* const factors =
-        query.dropout_factors(kernels, first, j, tile, rows, leading_, factors_.get());
-    kernels.weights({tile, rows, leading_, s_.get(), factors, weights(), lse.largest, lse.log_sum, rescale});
+    const Sum* const factors = query.dropout_factors(kernels, first, j, tile, rows, leading_, factors_.get());
+    kernels.weights({tile, rows, leading_, s_.get(), factors, weights(), lse.largest, lse.log_sum, rescale,
+                     rescale == nullptr});
   }
 
   static constexpr Sum infinity = static_cast<Sum>(__builtin_huge_val());

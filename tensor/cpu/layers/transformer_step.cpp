@@ -147,10 +147,10 @@ class Step {
     const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(head)));
     const AttentionRow<float> row{count, count, scale, scale};
     const auto& kernels = *TESSERA_PER_ISA(attention_rows_f32)();
-    float largest = -__builtin_huge_valf(), sum = 0, factor;
+    float largest, sum, factor;
     kernels.weights(
-        {&row, 1, row_leading<float>(count), scores, nullptr, scores, &largest, &sum, &factor});
-    kernels.finish(1, &sum, &factor);
+        {&row, 1, row_leading<float>(count), scores, nullptr, scores, &largest, &sum, nullptr, true});
+    kernels.invert(1, &sum, &factor);
     float* const result = rows_of_width_.get() + r * width_ + h * head;
     thin_row_product(ThinRowProduct<T>{1, head, count, scores, count, values, head, result, head});
     kernels.scale(result, head, &factor, result, head, 1, head);

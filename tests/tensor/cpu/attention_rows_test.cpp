@@ -32,12 +32,11 @@ Weights weights_of(std::vector<float> s, int64_t visible, float scale, const flo
   std::fill_n(w.largest, attention_tile, 7.0f);
   std::fill_n(w.log_sum, attention_tile, 7.0f);
   const auto& kernels = *TESSERA_PER_ISA(attention_rows_f32)();
-  std::fill_n(w.largest, count, -infinity);
-  std::fill_n(w.log_sum, count, 0.0f);
   float factor[attention_tile];
-  kernels.weights(
-      {rows.data(), count, leading, s.data(), factors, w.weights.data(), w.largest, w.log_sum, factor});
-  kernels.finish(count, w.log_sum, factor);
+  kernels.weights({rows.data(), count, leading, s.data(), factors, w.weights.data(), w.largest, w.log_sum,
+                   nullptr, true});
+  kernels.invert(count, w.log_sum, factor);
+  kernels.take_logarithms(count, w.log_sum);
   kernels.rescale(w.weights.data(), leading, factor, w.weights.data(), leading, count, 70);
   return w;
 }
@@ -110,15 +109,15 @@ TEST_CASE("attention rows: two ranges of keys weigh as one, and a hidden range c
     std::fill_n(s.begin() + 3 * leading, all, hidden);
     const Weights one = weights_of(s, 70, scale, nullptr, 9);
     std::vector<float> two(9 * leading);
-    float largest[9], sums[9] = {}, factors[2][9], inverse[9];
-    std::fill_n(largest, 9, -infinity);
+    float largest[9], sums[9], factors[2][9], inverse[9];
     for (int range = 0; range < 2; ++range) {
       const int64_t begin = range * first, count = range == 0 ? first : all - first;
       const std::vector<AttentionRow<float>> rows(9, {count, count, scale, scale});
       kernels.weights({rows.data(), 9, leading, s.data() + begin, nullptr, two.data() + begin, largest, sums,
-                       factors[range]});
+                       factors[range], range == 0});
     }
-    kernels.finish(9, sums, inverse);
+    kernels.invert(9, sums, inverse);
+    kernels.take_logarithms(9, sums);
     for (int64_t r = 0; r < 9; ++r) {
       CHECK(largest[r] == one.largest[r]);
       CHECK(std::abs(sums[r] - one.log_sum[r]) <= 1e-6f);
@@ -145,11 +144,11 @@ TEST_CASE("attention rows: exponentials are exact to f32's last bits, or to thos
       for (int64_t i = 0; i < count; ++i) s[static_cast<size_t>(i)] = from - 0.0373f * static_cast<float>(i);
       s[0] = 0.0f;
       s[1] = -infinity;
-      float largest = -infinity, sum = 0, other = -infinity, other_sum = 0, factor;
+      float largest, sum, other, other_sum;
       TESSERA_PER_ISA(attention_rows_f32)
-      ()->weights({&row, 1, count, s.data(), nullptr, w.data(), &largest, &sum, &factor});
+      ()->weights({&row, 1, count, s.data(), nullptr, w.data(), &largest, &sum, nullptr, true});
       TESSERA_PER_ISA(attention_rows_bf16)
-      ()->weights({&row, 1, count, s.data(), nullptr, rounded.data(), &other, &other_sum, &factor});
+      ()->weights({&row, 1, count, s.data(), nullptr, rounded.data(), &other, &other_sum, nullptr, true});
       CHECK(w[0] == 1.0f);
       CHECK(w[1] == 0.0f);
       CHECK(rounded[1].bits == 0);
@@ -278,10 +277,9 @@ TEST_CASE("attention rows: AVX512-BF16 rounds as the other instruction sets do")
     const auto& kernels = *TESSERA_PER_ISA(attention_rows_bf16)();
     kernels.score_gradients({rows.data(), attention_tile, leading, s.data(), dp.data(), largest.data(),
                              log_sum.data(), dots.data(), factors.data(), p.data(), ds});
-    float of_rows[3 * attention_tile] = {};
-    std::fill_n(of_rows, attention_tile, -infinity);
+    float of_rows[2 * attention_tile];
     kernels.weights({rows.data(), attention_tile, leading, s.data(), factors.data(), out, of_rows,
-                     of_rows + attention_tile, of_rows + 2 * attention_tile});
+                     of_rows + attention_tile, nullptr, true});
     return p;
   };
   const std::vector<bfloat16> best = compute();
