@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
-"""The rates of our matrix products and of our attention at the models' sizes, in GFLOP/s, as two tables.
+"""The rates of our matrix products and of our attention at the models' sizes, in GFLOP/s, and of the machine's tiles, as
+tables.
 
     run_rates.py                                  # five rounds: some minutes
     run_rates.py --rounds 1 --parts products
 
 A round measures every preset's products (bench_products: forward and both gradients of a block's linear layers) and then
-every case of bench_attention, with threads bound to processors; a rate is the median of the rounds with its quartiles, and
-moves with the machine. Attention's FLOP/s count all pairs of positions, as models' FLOPs are counted; causality skips up to
-half of them. No peer: the rates say what a step is made of. Run it on an idle machine.
+every case of bench_attention, with threads bound to processors, and what the tiles of each processor give at the moment
+(bench_tiles); a rate is the median of the rounds with its quartiles, and moves with the machine. Attention's FLOP/s count
+the pairs of a query and a key that it sees, as profiles do. No peer: the rates say what a step is made of. Run it on an idle machine.
 """
 
 import argparse
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -22,7 +24,8 @@ import turns
 
 PRESETS = ["nano-cpu", "nano", "width-768", "gpt-lite"]
 DTYPES = ["fp32", "bf16"]
-PARTS = ["products", "attention"]
+TILE_COLUMNS = ["median", "best", "%_of_turns_above_half_of_it"]
+PARTS = ["tiles", "products", "attention"]
 
 
 def products(options):
@@ -48,6 +51,22 @@ def attention(options):
     for found in json.loads(done.stdout)["benchmarks"]:
         dtype, size, direction = found["name"].split("/")[:3]
         rates[f"{size} {dtype} {direction}"] = found["FLOP/s"] / 1e9
+    return rates
+
+
+def tiles(options):
+    """GFLOP/s of one thread while all run, by pattern: the median of the turns, the best, and the share of fast turns."""
+    environment = os.environ | turns.OURS
+    command = [str(pathlib.Path(options.bench) / "bench_tiles"), "--turns", "500", "--threads", str(options.threads)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    if done.returncode != 0:
+        print(done.stderr.strip(), file=sys.stderr)
+        return {}
+    rates = {}
+    line = re.compile(r"(.*\S) +\d+ +(\d+) +\d+ +best +(\d+), above half of it in +(\d+) %")
+    for name, median, best, share in line.findall(done.stdout):
+        for column, value in zip(TILE_COLUMNS, (median, best, share)):
+            rates[f"{name} {column}"] = float(value)
     return rates
 
 
@@ -92,10 +111,12 @@ def main():
     measured = {part: [] for part in parts}
     for i in range(options.rounds):
         for part in parts:
-            measured[part].append({"products": products, "attention": attention}[part](options))
+            measured[part].append({"tiles": tiles, "products": products, "attention": attention}[part](options))
         print(f"round {i + 1} of {options.rounds}", file=sys.stderr)
     for part, rounds in measured.items():
         result[part] = {name: turns.spread([rates[name] for rates in rounds]) for name in rounds[0]}
+    if result.get("tiles"):
+        print_table("tiles, GFLOP/s of one thread", TILE_COLUMNS, in_columns(result["tiles"], TILE_COLUMNS))
     if "products" in measured:
         copy = result["products"].pop("copy")
         print_table("products, GFLOP/s", DTYPES, in_columns(result["products"], DTYPES))

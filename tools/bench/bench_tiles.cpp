@@ -1,0 +1,152 @@
+// What the tiles of this machine's processors give at the moment, all of them at once, in short turns: the
+// floor under products and attention in bf16. On a shared core the tiles themselves keep half of their rate
+// or more, but loads of tiles no longer pass beside them: then a product is as fast as its loads allow.
+//
+//     build/release/bin/bench/bench_tiles [--turns N] [--threads N]
+//
+// A line for each pattern: GFLOP/s of a thread by the quartiles of all turns, and the share of the turns in
+// which it had more than half of the best rate.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "tensor/cpu/gemm/tiles/tile_registers.h"
+#include "tensor/cpu/gemm/tiles/tile_shapes.h"
+#include "tensor/cpu/loops/scratch.h"
+#include "tensor/threads/parallel.h"
+
+#if defined(__x86_64__)
+
+namespace {
+
+using namespace tessera;
+
+constexpr int64_t tile_values = 512, steps = 8;  // of bf16; a range of k of 256
+constexpr double flops_of_tile = 2.0 * 16 * 16 * 32;
+
+/// Two tiles of a and two of b for each step of k.
+struct Operands {
+  const bfloat16 *a, *b;
+  int64_t step;  ///< elements between steps
+};
+
+// Tiles 0 to 3 are sums, 4 and 5 are of a, 6 and 7 of b.
+inline void load_operands(const Operands& x, int64_t s) {
+  const bfloat16 *const a = x.a + s * x.step, *const b = x.b + s * x.step;
+  asm volatile(
+      "tileloadd (%0,%4,1), %%tmm4\n"
+      "tileloadd (%2,%4,1), %%tmm6\n"
+      "tileloadd (%1,%4,1), %%tmm5\n"
+      "tileloadd (%3,%4,1), %%tmm7"
+      :
+      : "r"(a), "r"(a + tile_values), "r"(b), "r"(b + tile_values), "r"(int64_t{64})
+      : "memory");
+}
+inline void multiply_operands() {
+  asm volatile(
+      "tdpbf16ps %tmm6, %tmm4, %tmm0\n"
+      "tdpbf16ps %tmm7, %tmm4, %tmm1\n"
+      "tdpbf16ps %tmm6, %tmm5, %tmm2\n"
+      "tdpbf16ps %tmm7, %tmm5, %tmm3");
+}
+
+struct Pattern {
+  const char* name;
+  bool loads, multiplies;
+  int64_t blocks;  ///< of b, one after another; a stays
+};
+// Blocks of b of 16 KiB: one stays in the first-level cache, 48 in the second-level cache.
+constexpr Pattern patterns[] = {{"tiles alone", false, true, 1},
+                                {"loads alone, first-level cache", true, false, 1},
+                                {"four loads for four products, first-level cache", true, true, 1},
+                                {"the same, b from the second-level cache", true, true, 48}};
+
+/// GFLOP/s of one turn; loads count as the products that need them.
+double rate_of(const Pattern& p, const bfloat16* a, const bfloat16* b) {
+  constexpr int64_t rounds = 96;
+  const auto start = std::chrono::steady_clock::now();
+  for (int64_t i = 0; i < rounds; ++i) {
+    const Operands x{a, b + i % p.blocks * steps * 2 * tile_values, 2 * tile_values};
+    for (int64_t s = 0; s < steps; ++s) {
+      if (p.loads) load_operands(x, s);
+      if (p.multiplies) multiply_operands();
+    }
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return static_cast<double>(rounds * steps) * 4 * flops_of_tile / seconds / 1e9;
+}
+
+int64_t number_after(int argc, char** argv, std::string_view option, int64_t otherwise) {
+  for (int i = 1; i + 1 < argc; ++i)
+    if (argv[i] == option) return std::max(std::atoll(argv[i + 1]), 1LL);
+  return otherwise;
+}
+
+void run(int argc, char** argv) {
+  const int64_t turns = number_after(argc, argv, "--turns", 2000);
+  const int threads = static_cast<int>(number_after(argc, argv, "--threads", num_threads()));
+  set_num_threads(threads);
+  std::vector<std::vector<double>> rates(std::size(patterns));
+  std::mutex adding;
+  parallel_for(threads, 1, [&](int64_t begin, int64_t end) {
+    constexpr int64_t block = steps * 2 * tile_values;
+    const kernels::cpu::Scratch<bfloat16> a(block), b(48 * block);
+    std::fill_n(a.get(), block, bfloat16(1.0f));
+    std::fill_n(b.get(), 48 * block, bfloat16(0.0f));
+    kernels::cpu::TileShapes shapes;
+    for (int t = 0; t < 8; ++t) shapes.set(t, 16, 64);
+    asm volatile("ldtilecfg %0" : : "m"(shapes));
+    load_operands({a.get(), b.get(), 2 * tile_values}, 0);
+    std::vector<std::vector<double>> own(std::size(patterns));
+    for (int64_t turn = 0; turn < turns * (end - begin); ++turn)
+      for (size_t p = 0; p < std::size(patterns); ++p)
+        own[p].push_back(rate_of(patterns[p], a.get(), b.get()));
+    asm volatile("tilerelease");
+    const std::lock_guard<std::mutex> lock(adding);
+    for (size_t p = 0; p < own.size(); ++p) rates[p].insert(rates[p].end(), own[p].begin(), own[p].end());
+  });
+  std::printf("%d threads, GFLOP/s of one; quartiles of %lld turns\n", threads,
+              static_cast<long long>(std::ssize(rates[0])));
+  for (size_t p = 0; p < rates.size(); ++p) {
+    std::vector<double>& r = rates[p];
+    std::sort(r.begin(), r.end());
+    const auto at = [&](size_t quarter) { return r[quarter * (r.size() - 1) / 4]; };
+    const double best = r[r.size() - 1 - r.size() / 100];
+    const auto fast = std::count_if(r.begin(), r.end(), [&](double rate) { return rate > best / 2; });
+    std::printf("%-50s %5.0f %5.0f %5.0f   best %5.0f, above half of it in %3.0f %% of the turns\n",
+                patterns[p].name, at(1), at(2), at(3), best,
+                100 * static_cast<double>(fast) / static_cast<double>(r.size()));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!kernels::cpu::multiplies_bf16_tiles()) {
+    std::cerr << "bench_tiles: this processor has no tiles, or TESSERA_ISA_MAX forbids them\n";
+    return 1;
+  }
+  try {
+    run(argc, argv);
+  } catch (const std::exception& e) {
+    std::cerr << "bench_tiles: " << e.what() << "\n";
+    return 1;
+  }
+  return 0;
+}
+
+#else
+
+int main() {
+  std::cerr << "bench_tiles: tiles are a part of x86-64\n";
+  return 1;
+}
+
+#endif
