@@ -81,11 +81,7 @@ class TileProduct {
     if (is_direct() && range.is_first && n_ % panel_width == 0)
       for (; end - i >= 32 && (k_ == tile_k || k_ == 2 * tile_k); i += 32)
         k_ == tile_k ? multiply_short<1>(i) : multiply_short<2>(i);
-    for (; end - i > 16; i += 32) {
-      next_rows_ = std::clamp<int64_t>(end - i - 32, 0, 32);
-      row_of_blocks<2>(i, std::min<int64_t>(end - i, 32), range);
-    }
-    next_rows_ = 0;
+    for (; end - i > 16; i += 32) row_of_blocks<2>(i, std::min<int64_t>(end - i, 32), range);
     if (end > i) row_of_blocks<1>(i, end - i, range);
   }
   /// Whether tiles are stored in c as they are.
@@ -214,15 +210,8 @@ class TileProduct {
     const bfloat16* a = a_.at(block.i, p);
     const uint32_t* b = panel_at(block.j, p);
     const int64_t at_once = (waiting_rows_ + steps - 1) / steps, fetched = (block.rows + steps - 1) / steps;
-    // Each block prefetches some of the rows that come next.
-    constexpr int64_t width = block_values / (16 * row_tiles);
-    const int64_t index = block.j / width, blocks = (n_ + width - 1) / width,
-                  first_next = next_rows_ * index / blocks, end_next = next_rows_ * (index + 1) / blocks;
-    const bfloat16* next = next_rows_ > 0 ? a_.at(block.i + 32, p) : nullptr;
-    for (int64_t s = 0; s < steps; ++s, a += a_.step, next += a_.step, b += tile_k / 2 * panel_width) {
+    for (int64_t s = 0; s < steps; ++s, a += a_.step, b += tile_k / 2 * panel_width) {
       multiply_step<row_tiles>(a, a_.row, a_.panel, block, b);
-      for (int64_t r = first_next; r < end_next; ++r)
-        __builtin_prefetch(next + r / 16 * a_.panel + r % 16 * a_.row, 0, 2);
       if (prefetches) prefetch(block, s * fetched, fetched);
       finish_rows(at_once);
     }
@@ -387,7 +376,6 @@ class TileProduct {
   int64_t kept_leading_ = 0, first_kept_ = 0;
   PairSums waiting_;  // the block that is multiplied and not stored, where rows of one wait
   int64_t waiting_rows_ = 0, finished_rows_ = 0;
-  int64_t next_rows_ = 0;  // rows of a that are multiplied after the present 32
   int turn_ = 0;
   alignas(64) float sums_[2][block_values];
   alignas(64) double squares_[most_columns];  // of the columns of the block that waits
