@@ -4,7 +4,6 @@
 
 #include "tensor/cpu/attention/attention_products.h"
 #include "tensor/cpu/gemm/thin/thin_product.h"
-#include "tensor/cpu/loops/convert.h"
 
 namespace tessera::kernels::cpu {
 
@@ -12,7 +11,7 @@ namespace tessera::kernels::cpu {
 /// Packing them would take several times as long. T is f32 or bf16; weights stay f32.
 template <class T>
 struct InPlaceProducts {
-  struct Scope {};
+  struct Scope {};  ///< nothing is kept between products
   using Element = T;
   using Sum = float;
   using Weight = float;
@@ -25,6 +24,7 @@ struct InPlaceProducts {
       return *TESSERA_PER_ISA(attention_rows_bf16)();
   }
   static int64_t tile_rows() { return vector_tile; }
+  /// All keys: a product with the values does not add to what c holds.
   static int64_t key_range() { return std::numeric_limits<int64_t>::max(); }
   static int64_t score_columns(int64_t n) { return n; }
 

@@ -12,13 +12,14 @@
 #include "tensor/cpu/transpose.h"
 
 /// The matrix products inside attention: one set for dtypes that are multiplied as they are, one for bf16.
-/// Each names `Element` (the type of operands), `Sum` (the accumulator), `Weight` (that of the weights after
-/// softmax), `Right` (a second operand, packed once and used by many rows) and `TransposedLeft` (a first
-/// operand that is stored transposed, with columns that begin at a multiple of `column_step`). `tile_rows` is
-/// the number of queries that are computed together, `key_range` (a multiple of `key_alignment`) that of
-/// the keys that the forward takes at a time, and `score_columns` the number of products of a row that
-/// are computed where n are needed. The backward takes `query_block` queries at a time, along which it
-/// multiplies the weights with the gradients of the results.
+/// Each names `Scope` (what a thread holds between products), `Element` (the type of operands), `Sum` (the
+/// accumulator), `Weight` (that of the weights after softmax), `Right` (a second operand, packed once and
+/// used by many rows) and `TransposedLeft` (a first operand that is stored transposed, with columns that
+/// begin at a multiple of `column_step`). `rows` are the kernels from Sum to Weight, and `result_rows` those
+/// from Sum to Element. `tile_rows` is the number of queries that are computed together, `key_range` that of
+/// the keys that the forward takes at a time (a multiple of `key_alignment`, or more than all keys), and
+/// `score_columns` the number of products of a row that are computed where n are needed. The backward takes
+/// `query_block` queries at a time, along which it multiplies the weights with the gradients of the results.
 namespace tessera::kernels::cpu {
 
 /// Queries that are computed together on vectors: the rows that a product keeps in registers.

@@ -37,7 +37,7 @@ struct WeightRows {
   Out* out;           ///< may be s
   A *largest, *sums;  ///< of each row's ranges so far; before the first they are not read
   A* rescale;         ///< of each row: by which what the ranges before have given is to be multiplied
-  bool is_first;      ///< rescale is not written
+  bool is_first;      ///< rescale is not written, and may be null
 };
 
 /// Rows of recomputed weights and of their gradients, all `leading` elements apart.
@@ -59,14 +59,14 @@ struct AttentionRows {
   /// The next range of keys of up to `attention_tile` rows, by the softmax of Milakov and Gimelshein (2018),
   /// whose weights are divided by their sum at the end: with m the larger of `largest` and max(scale s), and
   /// rescale = exp(largest - m), out <- exp(scale s - m) factors; sums <- rescale sums + sum(exp(scale s -
-  /// m)); largest <- m. Before the first range, `largest` is minus infinity and `sums` 0. A row of minus
+  /// m)); largest <- m. With `is_first`, as if `largest` were minus infinity and `sums` 0. A row of minus
   /// infinities gives zeros.
   void (*weights)(const WeightRows<A, Out>& tile);
-  /// inverse <- 1 / sums, which the results are multiplied with after the last range; 1 for a sum of 0, of a
-  /// row without visible keys.
-  void (*invert)(int64_t count, const A* sums, A* inverse);
-  /// sums <- log(sums), and 0 for a sum of 0.
-  void (*take_logarithms)(int64_t count, A* sums);
+  /// inverse <- 1 / sums, which the results are multiplied with after the last range; 1 where `largest` is
+  /// minus infinity, for rows without visible keys.
+  void (*invert)(int64_t count, const A* largest, const A* sums, A* inverse);
+  /// sums <- log(sums); 0 where `largest` is minus infinity.
+  void (*take_logarithms)(int64_t count, const A* largest, A* sums);
   /// to <- from factors[r], rounded once to A or to Out, for rows of n elements.
   /// @{
   void (*rescale)(const A* from, int64_t from_stride, const A* factors, A* to, int64_t to_stride,

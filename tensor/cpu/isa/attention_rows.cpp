@@ -80,9 +80,9 @@ template <class A>
 }
 
 // e^x as a weight of type Out, for x that is above 0 by rounding alone: exact to f32's last bits, or to those
-// that rounding to bf16 leaves. Below the smallest normal number the result is 0, and above 88 it is that of
-// 88. x is n ln 2 + r; the bits of `exp_magic` + n, shifted, are those of 2^n.
-inline constexpr float exp_smallest = -0x1.5d589cp+6f, exp_largest = 88.0f, exp_magic = 0x1.8p23f + 127,
+// that rounding to bf16 leaves. Below the smallest normal number the result is 0, and above 64 it is that of
+// 64, so that sums stay finite. x is n ln 2 + r; the bits of `exp_magic` + n, shifted, are those of 2^n.
+inline constexpr float exp_smallest = -0x1.5d589cp+6f, exp_largest = 64.0f, exp_magic = 0x1.8p23f + 127,
                        log2_e = 0x1.715476p0f, ln_2 = 0x1.62e430p-1f, ln_2_rest = -0x1.05c610p-29f;
 
 /// Calls horner(c0, c1, ...) with the coefficients of (exp(r) - 1) / r, from minimax.py.
@@ -118,7 +118,7 @@ template <class... Rest>
 [[gnu::always_inline]] inline __m512 polynomial_of(__m512 x, float c0, Rest... rest) {
   return _mm512_fmadd_ps(polynomial_of(x, rest...), x, _mm512_set1_ps(c0));
 }
-/// `exp_of_weight` with comparisons that take one instruction each.
+/// `exp_of_weight`, with the same bits, and with comparisons that take one instruction each.
 template <class Out>
 [[gnu::always_inline]] inline __m512 exp_of_weights(__m512 x) {
   const __m512 magic = _mm512_set1_ps(exp_magic);
@@ -272,8 +272,12 @@ template <class Store, class A, class Out>
   A shifts[attention_tile], sums[attention_tile];
   Lanes<A> lanes_of_sums[attention_tile];
   largest_products(t.rows, t.count, t.leading, t.s, shifts);
-  if (!t.is_first)
-    for (int64_t r = 0; r < t.count; ++r) shifts[r] = t.largest[r] > shifts[r] ? t.largest[r] : shifts[r];
+  if (!t.is_first) {
+    for (int64_t r = 0; r < t.count; ++r) {
+      const A before = t.largest[r];
+      shifts[r] = before > shifts[r] || before != before ? before : shifts[r];  // a NaN stays
+    }
+  }
   for (int64_t r = 0; r < t.count; ++r) {
     const AttentionRow<A>& row = t.rows[r];
     const int64_t at = r * t.leading, n = shifts[r] == -infinity ? 0 : row.visible;
@@ -310,23 +314,26 @@ template <class Store, class A, class Out>
   }
 }
 
-/// f of sums, of 1 for a sum of 0.
+/// f of sums, and of 1 for rows without visible keys.
 template <class A, class F>
-[[gnu::always_inline]] inline void of_sums(int64_t count, const A* sums, A* to, const F& f) {
+[[gnu::always_inline]] inline void of_sums(int64_t count, const A* largest, const A* sums, A* to,
+                                           const F& f) {
+  constexpr A infinity = elementwise::Floating<A>::infinity;
   for (int64_t r = 0; r < count; r += lanes<A>) {
-    A sum[lanes<A>];
+    A sum[lanes<A>], most[lanes<A>];
     store(sum, load_first(sums + r, count - r, A(1)));
+    store(most, load_first(largest + r, count - r, A(0)));
     store_first<A>(to + r, count - r,
-                   lanes_of<A>(0, [&](int64_t j) { return f(sum[j] == A(0) ? A(1) : sum[j]); }));
+                   lanes_of<A>(0, [&](int64_t j) { return f(most[j] == -infinity ? A(1) : sum[j]); }));
   }
 }
 template <class A>
-void invert(int64_t count, const A* sums, A* inverse) {
-  of_sums(count, sums, inverse, [](A sum) { return A(1) / sum; });
+void invert(int64_t count, const A* largest, const A* sums, A* inverse) {
+  of_sums(count, largest, sums, inverse, [](A sum) { return A(1) / sum; });
 }
 template <class A>
-void take_logarithms(int64_t count, A* sums) {
-  of_sums(count, sums, sums, [](A sum) { return elementwise::log(sum); });
+void take_logarithms(int64_t count, const A* largest, A* sums) {
+  of_sums(count, largest, sums, sums, [](A sum) { return elementwise::log(sum); });
 }
 
 /// One vector of `score_gradients`, of which `left` elements are visible: all of them, unless `tail`.

@@ -60,7 +60,7 @@ class HeadForward {
       query_tile(visible, b, h, i);
     }
     const auto lse = log_sum_exps_of<Sum>(call_, b * e_.heads + h, first);
-    Products::rows().take_logarithms(end - first, lse.log_sum);
+    Products::rows().take_logarithms(end - first, lse.largest, lse.log_sum);
   }
 
  private:
@@ -129,7 +129,7 @@ class HeadForward {
       Products::multiply(rows, e_.width, keys, weights(), leading_, values_, sums.data, sums.stride,
                          j > begin, {.row = j});
     }
-    kernels.invert(rows, lse.log_sum, factors);
+    kernels.invert(rows, lse.largest, lse.log_sum, factors);
     Products::result_rows().scale(sums.data, sums.stride, factors, out.data, out.stride, rows, e_.width);
   }
 

@@ -150,7 +150,7 @@ class Step {
     float largest, sum, factor;
     kernels.weights(
         {&row, 1, row_leading<float>(count), scores, nullptr, scores, &largest, &sum, nullptr, true});
-    kernels.invert(1, &sum, &factor);
+    kernels.invert(1, &largest, &sum, &factor);
     float* const result = rows_of_width_.get() + r * width_ + h * head;
     thin_row_product(ThinRowProduct<T>{1, head, count, scores, count, values, head, result, head});
     kernels.scale(result, head, &factor, result, head, 1, head);

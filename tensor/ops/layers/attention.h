@@ -46,7 +46,8 @@ struct Attention {
 
 /// softmax(scale q k^T + mask) v per head, some queries at a time: no T x T array is stored, keys that
 /// causality, the window or key padding hide are skipped, and memory grows with T (Dao et al.,
-/// "FlashAttention", 2022; here full rows of weights fit the cache). q (B, H, T_q, D), k and v (B, H, T_k, D)
+/// "FlashAttention", 2022). Results are divided by the sums of the weights at the end: on the CPU the largest
+/// value of v times the number of keys has to be finite. q (B, H, T_q, D), k and v (B, H, T_k, D)
 /// of one dtype and any strides with the last 1; with grouped queries k and v have fewer heads. f32 and f64;
 /// bf16 is multiplied as bf16 where the processor can, with softmax in f32; otherwise bf16, like f16, is
 /// converted to f32; a CUDA device multiplies both as they are. `mask` broadcasts to (B, H, T_q, T_k): bool,

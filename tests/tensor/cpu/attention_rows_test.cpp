@@ -35,8 +35,8 @@ Weights weights_of(std::vector<float> s, int64_t visible, float scale, const flo
   float factor[attention_tile];
   kernels.weights({rows.data(), count, leading, s.data(), factors, w.weights.data(), w.largest, w.log_sum,
                    nullptr, true});
-  kernels.invert(count, w.log_sum, factor);
-  kernels.take_logarithms(count, w.log_sum);
+  kernels.invert(count, w.largest, w.log_sum, factor);
+  kernels.take_logarithms(count, w.largest, w.log_sum);
   kernels.rescale(w.weights.data(), leading, factor, w.weights.data(), leading, count, 70);
   return w;
 }
@@ -116,8 +116,8 @@ TEST_CASE("attention rows: two ranges of keys weigh as one, and a hidden range c
       kernels.weights({rows.data(), 9, leading, s.data() + begin, nullptr, two.data() + begin, largest, sums,
                        factors[range], range == 0});
     }
-    kernels.invert(9, sums, inverse);
-    kernels.take_logarithms(9, sums);
+    kernels.invert(9, largest, sums, inverse);
+    kernels.take_logarithms(9, largest, sums);
     for (int64_t r = 0; r < 9; ++r) {
       CHECK(largest[r] == one.largest[r]);
       CHECK(std::abs(sums[r] - one.log_sum[r]) <= 1e-6f);
@@ -130,6 +130,38 @@ TEST_CASE("attention rows: two ranges of keys weigh as one, and a hidden range c
     CHECK(sums[3] == 0.0f);
     CHECK(factors[1][1] == 1.0f);
     CHECK(factors[1][2] == 0.0f);
+  }
+}
+
+TEST_CASE("attention rows: a NaN in one range is kept where the next one is hidden") {
+  for (const float later : {-infinity, 1.0f})
+    for (const bool nan_first : {true, false}) {
+      float s[2][leading], w[leading], largest, sum, factor;
+      std::fill_n(s[nan_first ? 0 : 1], leading, not_a_number);
+      std::fill_n(s[nan_first ? 1 : 0], leading, later);
+      const AttentionRow<float> row{40, 40, 1.0f, 1.0f};
+      const auto& kernels = *TESSERA_PER_ISA(attention_rows_f32)();
+      for (int range = 0; range < 2; ++range)
+        kernels.weights({&row, 1, leading, s[range], nullptr, w, &largest, &sum, &factor, range == 0});
+      CHECK(std::isnan(largest));
+      kernels.take_logarithms(1, &largest, &sum);
+      CHECK(std::isnan(sum));
+    }
+}
+
+TEST_CASE("attention rows: products so large that their rounding exceeds exp's range give no infinite sum") {
+  for (const float scale : {1.0f, 3.0f, -7.0f}) {
+    std::vector<float> s(leading), w(leading);
+    for (size_t i = 0; i < leading; ++i) s[i] = (scale < 0 ? -1 : 1) * 3.3e12f;
+    const AttentionRow<float> row{leading, leading, scale, scale};
+    float largest, sum, inverse;
+    const auto& kernels = *TESSERA_PER_ISA(attention_rows_f32)();
+    kernels.weights({&row, 1, leading, s.data(), nullptr, w.data(), &largest, &sum, nullptr, true});
+    kernels.invert(1, &largest, &sum, &inverse);
+    CHECK(std::isfinite(sum));
+    // Right where the largest product was not rounded up; else NaN, and not a result of 0.
+    const float weight = w[0] * inverse;
+    CHECK((std::isnan(weight) || std::abs(weight - 1.0f / leading) < 1e-6f));
   }
 }
 

@@ -91,7 +91,7 @@ class TileProduct {
   }
 
   /// 32 rows of all columns, where k is one or two tiles long: a's tiles stay loaded, and half as many loads
-  /// are left.
+  /// are left. Here a has tiles 4 to 7, b 2 and 3, and the sums 0 and 1.
   template <int steps>
   void multiply_short(int64_t i) {
     configure<2>({i, 32, 0, 32}, tile_k);
@@ -374,7 +374,7 @@ class TileProduct {
   int64_t configured_ = -1;  // what the tiles are configured for
   float* kept_ = nullptr;    // sums over the ranges before, from row `first_kept_` on
   int64_t kept_leading_ = 0, first_kept_ = 0;
-  PairSums waiting_;  // the block that is multiplied and not stored, where rows of one wait
+  PairSums waiting_;  // the block that is multiplied and not stored: set while waiting_rows_ > 0
   int64_t waiting_rows_ = 0, finished_rows_ = 0;
   int turn_ = 0;
   alignas(64) float sums_[2][block_values];

@@ -18,10 +18,10 @@ struct Configured {
   bool is_set = false;
   int scopes = 0;
 
-  void set(const TileShapes& wanted) {
-    if (is_set && shapes == wanted) return;
-    asm volatile("ldtilecfg %0" : : "m"(wanted));
-    shapes = wanted;
+  void set(const TileShapes& next) {
+    if (is_set && shapes == next) return;
+    asm volatile("ldtilecfg %0" : : "m"(next));
+    shapes = next;
     is_set = true;
   }
   /// A thread's change would else save 8 KiB.

@@ -15,7 +15,7 @@ void multiply_on_registers(int64_t m, int64_t n, int64_t k, const TileRows& a, c
                            const PairTarget& target);
 
 /// While one lives, the tiles of its thread stay configured from one product to the next: configuring and
-/// releasing them takes as long as 20 KFLOP of a product. No other code of that thread may use tiles
+/// releasing them takes as long as 200 KFLOP of a product. No other code of that thread may use tiles
 /// meanwhile. Scopes may be nested.
 class TileScope {
  public:
