@@ -5,7 +5,9 @@
 //     build/release/bin/bench/bench_tiles [--turns N] [--threads N]
 //
 // A line for each pattern: GFLOP/s of a thread by the quartiles of all turns, and the share of the turns in
-// which it had more than half of the best rate.
+// which it had more than half of the best rate. Then products and attention at width 768, on one thread, each
+// between two turns of the third pattern: the medians where both turns were above half of the best rate (the
+// core was ours alone), and where none was. Attention counts visible pairs.
 
 #include <algorithm>
 #include <chrono>
@@ -20,6 +22,9 @@
 #include "tensor/cpu/gemm/tiles/tile_registers.h"
 #include "tensor/cpu/gemm/tiles/tile_shapes.h"
 #include "tensor/cpu/loops/scratch.h"
+#include "tensor/ops/creation/random.h"
+#include "tensor/ops/layers/attention.h"
+#include "tensor/ops/matmul.h"
 #include "tensor/threads/parallel.h"
 
 #if defined(__x86_64__)
@@ -83,6 +88,87 @@ double rate_of(const Pattern& p, const bfloat16* a, const bfloat16* b) {
   return static_cast<double>(rounds * steps) * 4 * flops_of_tile / seconds / 1e9;
 }
 
+/// A turn of a pattern at a time, beside other users of the tiles in this thread.
+class Probe {
+ public:
+  Probe() {
+    std::fill_n(a_.get(), block, bfloat16(1.0f));
+    std::fill_n(b_.get(), block, bfloat16(0.0f));
+  }
+  double rate() const {
+    kernels::cpu::TileShapes shapes;
+    for (int t = 0; t < 8; ++t) shapes.set(t, 16, 64);
+    asm volatile("ldtilecfg %0" : : "m"(shapes));
+    const double found = rate_of(patterns[2], a_.get(), b_.get());
+    asm volatile("tilerelease");
+    return found;
+  }
+
+ private:
+  static constexpr int64_t block = steps * 2 * tile_values;
+  kernels::cpu::Scratch<bfloat16> a_{block}, b_{block};
+};
+
+double median(std::vector<double>& values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+/// An operation on one thread, in turns with the probe.
+void run_operation(const char* name, double flops, int64_t turns, const std::function<void()>& work) {
+  const Probe probe;
+  std::vector<double> before, after, rates;
+  double best = 0;
+  for (int64_t turn = 0; turn < turns; ++turn) {
+    before.push_back(probe.rate());
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    rates.push_back(flops / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() /
+                    1e9);
+    after.push_back(probe.rate());
+    best = std::max({best, before.back(), after.back()});
+  }
+  std::vector<double> alone, shared;
+  for (size_t i = 0; i < rates.size(); ++i) {
+    if (std::min(before[i], after[i]) > best / 2) alone.push_back(rates[i]);
+    if (std::max(before[i], after[i]) < best / 2) shared.push_back(rates[i]);
+  }
+  const size_t fast = alone.size(), slow = shared.size();
+  std::printf("%-50s core alone %5.0f (%zu turns), shared %5.0f (%zu turns)\n", name, median(alone), fast,
+              median(shared), slow);
+}
+
+void run_operations(int64_t turns) {
+  set_num_threads(1);
+  constexpr int64_t rows = 1024, in = 768, out = 3072, heads = 12, time = 512;
+  const auto values = [](const Shape& shape) {
+    const Tensor x = Tensor::empty(shape, bf16);
+    ops::fill_uniform(x, 1, 0, -1, 1);
+    return x;
+  };
+  const Tensor x = values({rows, in}), weight = values({out, in}), dy = values({rows, out});
+  const double product = 2.0 * rows * in * out;
+  run_operation("product (1024, 3072, 768), x W^T", product, turns,
+                [&] { ops::matmul(x, weight.transpose(0, 1)); });
+  run_operation("its input's gradient, dy W", product, turns, [&] { ops::matmul(dy, weight); });
+  run_operation("its weight's gradient, dy^T x", product, turns, [&] { ops::matmul(dy.transpose(0, 1), x); });
+  const Tensor qkv = values({2, time, 3 * in}), gradient = Tensor::empty_like(qkv);
+  const auto third = [](const Tensor& all, int64_t which) {
+    return all.narrow(2, which * in, in).view({2, time, heads, in / heads}).transpose(1, 2);
+  };
+  const Tensor q = third(qkv, 0), k = third(qkv, 1), v = third(qkv, 2);
+  const AttentionOptions options{.causal = true};
+  const ops::Attention kept = ops::attention(q, k, v, options);
+  const double pairs = 2.0 * time * (time + 1) * in;
+  run_operation("attention (2, 12, 512, 64), forward", 2 * pairs, turns,
+                [&] { ops::attention(q, k, v, options); });
+  run_operation("attention, backward", 5 * pairs, turns, [&] {
+    ops::attention_backward(q, k, v, kept, kept.out, options, third(gradient, 0), third(gradient, 1),
+                            third(gradient, 2));
+  });
+}
+
 int64_t number_after(int argc, char** argv, std::string_view option, int64_t otherwise) {
   for (int i = 1; i + 1 < argc; ++i)
     if (argv[i] == option) return std::max(std::atoll(argv[i + 1]), 1LL);
@@ -135,6 +221,7 @@ int main(int argc, char** argv) {
   }
   try {
     run(argc, argv);
+    run_operations(number_after(argc, argv, "--turns", 2000) / 5);
   } catch (const std::exception& e) {
     std::cerr << "bench_tiles: " << e.what() << "\n";
     return 1;
