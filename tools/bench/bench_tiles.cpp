@@ -9,6 +9,7 @@
 // between two turns of the third pattern: the medians where both turns were above half of the best rate (the
 // core was ours alone), and where none was. Attention counts visible pairs.
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -16,7 +17,6 @@
 #include <functional>
 #include <iostream>
 #include <mutex>
-#include <string_view>
 #include <vector>
 
 #include "tensor/cpu/gemm/tiles/tile_registers.h"
@@ -115,7 +115,7 @@ double median(std::vector<double>& values) {
   return values[values.size() / 2];
 }
 
-/// An operation on one thread, in turns with the probe, whose best rate is `best`.
+/// An operation on one thread, in turns with the probe; `best` is the best rate of the probe's pattern.
 void run_operation(const char* name, double flops, int64_t turns, double best,
                    const std::function<void()>& work) {
   const Probe probe;
@@ -169,16 +169,8 @@ void run_operations(int64_t turns, double best) {
   });
 }
 
-int64_t number_after(int argc, char** argv, std::string_view option, int64_t otherwise) {
-  for (int i = 1; i + 1 < argc; ++i)
-    if (argv[i] == option) return std::max(std::atoll(argv[i + 1]), 1LL);
-  return otherwise;
-}
-
 /// Returns the best rate of the third pattern.
-double run(int argc, char** argv) {
-  const int64_t turns = number_after(argc, argv, "--turns", 2000);
-  const int threads = static_cast<int>(number_after(argc, argv, "--threads", num_threads()));
+double run_patterns(int64_t turns, int threads) {
   set_num_threads(threads);
   std::vector<std::vector<double>> rates(std::size(patterns));
   std::mutex adding;
@@ -219,13 +211,22 @@ double run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  CLI::App app("What the tiles of this machine's processors give at the moment", "bench_tiles");
+  int64_t turns = 2000;
+  int threads = num_threads();
+  app.add_option("--turns", turns, "turns of each pattern")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("--threads", threads, "threads that multiply at once")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
   if (!kernels::cpu::multiplies_bf16_tiles()) {
     std::cerr << "bench_tiles: this processor has no tiles, or TESSERA_ISA_MAX forbids them\n";
     return 1;
   }
   try {
-    const double best = run(argc, argv);
-    run_operations(number_after(argc, argv, "--turns", 2000) / 5, best);
+    run_operations(std::max<int64_t>(turns / 5, 1), run_patterns(turns, threads));
   } catch (const std::exception& e) {
     std::cerr << "bench_tiles: " << e.what() << "\n";
     return 1;

@@ -66,7 +66,7 @@ struct ProductStart {
 
 template <class A>
 struct WideProducts {
-  struct Scope {};  ///< of several products, in their thread
+  struct Scope {};  ///< nothing is kept between products
   using Element = A;
   using Sum = A;
   using Weight = A;

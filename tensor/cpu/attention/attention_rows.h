@@ -56,8 +56,8 @@ struct ScoreGradients {
 /// dropout's, or null.
 template <class A, class Out>
 struct AttentionRows {
-  /// The next range of keys of up to `attention_tile` rows, by the softmax of Milakov and Gimelshein (2018),
-  /// whose weights are divided by their sum at the end: with m the larger of `largest` and max(scale s), and
+  /// The next range of keys of up to `attention_tile` rows, by the softmax of Milakov and Gimelshein (2018);
+  /// weights are divided by their sum at the end. With m the larger of `largest` and max(scale s), and
   /// rescale = exp(largest - m), out <- exp(scale s - m) factors; sums <- rescale sums + sum(exp(scale s -
   /// m)); largest <- m. With `is_first`, as if `largest` were minus infinity and `sums` 0. A row of minus
   /// infinities gives zeros.

@@ -3,16 +3,11 @@
 
 #include "tensor/cpu/attention/attention_rows.h"
 
+#include "tensor/cpu/isa/dropout_factors.h"
 #include "tensor/cpu/isa/lanes.h"
-#include "tensor/cpu/isa/philox_lanes.h"
+#include "tensor/cpu/isa/weight_exponential.h"
 #include "tensor/cpu/loops/convert.h"
-#include "tensor/elementwise/exp.h"
 #include "tensor/elementwise/log.h"
-
-#if defined(__GNUC__) && !defined(__clang__)
-// GCC 12 warns of undefined registers in its own header (GCC bug 105593).
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
@@ -26,7 +21,7 @@ constexpr int64_t padded_length(int64_t n) {
   return (n + lanes<A> - 1) / lanes<A> * lanes<A>;
 }
 
-/// Elements i .. i + left of s, and `identity` in the lanes after them.
+/// The first `left` elements of s, which has space for a whole vector, and `identity` after them.
 template <class A>
 [[gnu::always_inline]] inline Lanes<A> first_lanes(const A* s, int left, A identity) {
   return lanes_of<A>(0, [=](int64_t j) {
@@ -79,73 +74,6 @@ template <class A>
   }
 }
 
-// e^x as a weight of type Out, for x that is above 0 by rounding alone: exact to f32's last bits, or to those
-// that rounding to bf16 leaves. Below the smallest normal number the result is 0, and above 64 it is that of
-// 64, so that sums stay finite. x is n ln 2 + r; the bits of `exp_magic` + n, shifted, are those of 2^n.
-inline constexpr float exp_smallest = -0x1.5d589cp+6f, exp_largest = 64.0f, exp_magic = 0x1.8p23f + 127,
-                       log2_e = 0x1.715476p0f, ln_2 = 0x1.62e430p-1f, ln_2_rest = -0x1.05c610p-29f;
-
-/// Calls horner(c0, c1, ...) with the coefficients of (exp(r) - 1) / r, from minimax.py.
-template <class Out, class Horner>
-[[gnu::always_inline]] inline auto exp_series(const Horner& horner) {
-  if constexpr (std::is_same_v<Out, bfloat16>)
-    return horner(1.0f, 5.00051200e-01f, 1.67535782e-01f, 4.12775390e-02f);
-  else
-    return horner(1.0f, 5.00000000e-01f, 1.66665435e-01f, 4.16662805e-02f, 8.36660340e-03f, 1.39464485e-03f);
-}
-
-template <class Out>
-[[gnu::always_inline]] inline float exp_of_weight(float x) {
-  x = x > exp_largest ? exp_largest : x;
-  const float shifted = elementwise::fma(x, log2_e, exp_magic), n = shifted - exp_magic;
-  float r = elementwise::fma(n, -ln_2, x);
-  if constexpr (std::is_same_v<Out, float>) r = elementwise::fma(n, -ln_2_rest, r);
-  const float series = exp_series<Out>([r](auto... c) { return elementwise::polynomial(r, c...); });
-  const float power = elementwise::from_bits(elementwise::bits_of(shifted) << 23);
-  const float result = elementwise::fma(r * series, power, power);
-  return x < exp_smallest ? 0.0f : result;
-}
-template <class Out>
-[[gnu::always_inline]] inline double exp_of_weight(double x) {
-  return elementwise::exp(x);
-}
-
-#if defined(__AVX512F__)
-[[gnu::always_inline]] inline __m512 polynomial_of(__m512, float c0) {
-  return _mm512_set1_ps(c0);
-}
-template <class... Rest>
-[[gnu::always_inline]] inline __m512 polynomial_of(__m512 x, float c0, Rest... rest) {
-  return _mm512_fmadd_ps(polynomial_of(x, rest...), x, _mm512_set1_ps(c0));
-}
-/// `exp_of_weight`, with the same bits, and with comparisons that take one instruction each.
-template <class Out>
-[[gnu::always_inline]] inline __m512 exp_of_weights(__m512 x) {
-  const __m512 magic = _mm512_set1_ps(exp_magic);
-  x = _mm512_min_ps(_mm512_set1_ps(exp_largest), x);
-  const __m512 shifted = _mm512_fmadd_ps(x, _mm512_set1_ps(log2_e), magic), n = _mm512_sub_ps(shifted, magic);
-  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(ln_2), x);
-  if constexpr (std::is_same_v<Out, float>) r = _mm512_fnmadd_ps(n, _mm512_set1_ps(ln_2_rest), r);
-  const __m512 series = exp_series<Out>([r](auto... c) { return polynomial_of(r, c...); });
-  const __m512 power = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(shifted), 23));
-  const __mmask16 normal = _mm512_cmp_ps_mask(x, _mm512_set1_ps(exp_smallest), _CMP_NLT_UQ);
-  return _mm512_maskz_fmadd_ps(normal, _mm512_mul_ps(r, series), power, power);
-}
-#endif
-
-/// exp(scale s - shift - more) of a vector.
-template <class Out, class A>
-[[gnu::always_inline]] inline Lanes<A> exponentials(const A* s, A scale, A shift, A more) {
-#if defined(__AVX512F__)
-  if constexpr (std::is_same_v<A, float>) {
-    const __m512 x = _mm512_fmsub_ps(_mm512_loadu_ps(s), _mm512_set1_ps(scale), _mm512_set1_ps(shift));
-    return (Lanes<A>)exp_of_weights<Out>(_mm512_sub_ps(x, _mm512_set1_ps(more)));
-  }
-#endif
-  return lanes_of<A>(
-      0, [=](int64_t j) { return exp_of_weight<Out>(elementwise::fma(s[j], scale, -shift) - more); });
-}
-
 #if defined(__AVX512F__)
 /// Of the first `left` lanes, or of all.
 [[gnu::always_inline]] inline __mmask16 first_mask(int64_t left) {
@@ -164,15 +92,14 @@ template <class A>
   return lanes_of<A>(0, [=](int64_t j) { return static_cast<int>(j) < left ? lane[j] : A(0); });
 }
 
-/// The first `count` of a vector's elements, and `identity` after them: without a copy in memory, which a
-/// vector could only read once it has left the store buffer.
+/// The same where s ends with its `count` elements. On AVX-512 there is no copy in memory, which a vector
+/// could only read once it has left the store buffer.
 template <class A>
 [[gnu::always_inline]] inline Lanes<A> load_first(const A* s, int64_t count, A identity) {
   if (count >= lanes<A>) return load(s);
 #if defined(__AVX512F__)
-  if constexpr (std::is_same_v<A, float>) {
+  if constexpr (std::is_same_v<A, float>)
     return (Lanes<A>)_mm512_mask_loadu_ps(_mm512_set1_ps(identity), first_mask(count), s);
-  }
 #endif
   A lane[lanes<A>];
   for (int64_t j = 0; j < lanes<A>; ++j) lane[j] = j < count ? s[j] : identity;
@@ -383,9 +310,7 @@ template <class Store, class A, class Out>
                                                  int64_t to_stride, int64_t rows, int64_t n) {
   for (int64_t r = 0; r < rows; ++r, from += from_stride, to += to_stride) {
     int64_t i = 0;
-    for (; i + lanes<A> <= n; i += lanes<A>) {
-      Store::template vector<A>(load(from + i), to + i);
-    }
+    for (; i + lanes<A> <= n; i += lanes<A>) Store::template vector<A>(load(from + i), to + i);
     for (; i < n; ++i) to[i] = narrow<Out>(from[i]);
   }
 }
@@ -397,9 +322,7 @@ template <class Store, class A, class Out>
   for (int64_t r = 0; r < rows; ++r, from += from_stride, to += to_stride) {
     const A factor = factors[r];
     int64_t i = 0;
-    for (; i + lanes<A> <= n; i += lanes<A>) {
-      Store::template vector<A>(load(from + i) * fill(factor), to + i);
-    }
+    for (; i + lanes<A> <= n; i += lanes<A>) Store::template vector<A>(load(from + i) * fill(factor), to + i);
     for (; i < n; ++i) to[i] = narrow<Out>(from[i] * factor);
   }
 }
@@ -474,73 +397,6 @@ void dots(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t ro
     sums[r % group] = first + second;
     if (r % group == group - 1 || r == rows - 1)
       fold_each(sums, r % group + 1, Add(), out + r / group * group);
-  }
-}
-
-/// Elements of which the factors are computed at once.
-constexpr int64_t factor_group = 4 * philox_lanes;
-
-/// Words as factors.
-template <class A>
-class Factors {
- public:
-  explicit Factors(const MaskRow& mask)
-      : threshold_(mask.threshold > 0xffffffffu ? 0xffffffffu : static_cast<uint32_t>(mask.threshold)),
-        scale_(static_cast<A>(mask.scale)) {}
-
-  /// The whole vectors of which one of the first `left` elements is a part.
-  [[gnu::always_inline]] void store(const uint32_t (&words)[factor_group], int64_t left, A* out) const {
-    for (int64_t i = 0; i < factor_group && i < left; i += lanes<A>)
-#pragma GCC unroll 1
-      for (int j = 0; j < lanes<A>; ++j) out[i + j] = words[i + j] < threshold_ ? A(0) : scale_;
-  }
-
- private:
-  uint32_t threshold_;
-  A scale_;
-};
-
-/// A row that begins with any word of a block.
-template <class A>
-void factors_of_row(const MaskRow& mask, const PhiloxKeys& keys, const Factors<A>& factors, uint64_t element,
-                    int64_t n, A* out) {
-  uint32_t words[factor_group];
-  A group[factor_group];
-  const auto lead = static_cast<int64_t>(element % 4);  // words of the first block before `element`
-  uint64_t block = element / 4;
-  for (int64_t done = -lead; done < n; done += factor_group, block += philox_lanes) {
-    philox_words<1>(keys, block, mask.sample, mask.step, words);
-    factors.store(words, factor_group, group);
-    const int64_t begin = done < 0 ? -done : 0, end = n - done < factor_group ? n - done : factor_group;
-    std::memcpy(out + done + begin, group + begin, static_cast<size_t>(end - begin) * sizeof(A));
-  }
-  for (int64_t i = n; n > 0 && i < padded_length<A>(n); ++i) out[i] = A(0);
-}
-
-/// Two rows at a time.
-template <class A>
-void dropout_factors(const MaskRow& mask, const AttentionRow<A>* rows, int64_t count, int64_t step,
-                     int64_t leading, A* out) {
-  const PhiloxKeys keys(mask.key);
-  const Factors<A> factors(mask);
-  const auto row_step = static_cast<uint64_t>(step);
-  for (int64_t r = 0; r < count; r += 2) {
-    const uint64_t element = mask.first + static_cast<uint64_t>(r) * row_step;
-    A *const first = out + r * leading, *const second = first + leading;
-    const int64_t n = rows[r].visible, m = r + 1 < count ? rows[r + 1].visible : 0;
-    if (element % 4 == 0 && row_step % 4 == 0) {
-      const uint64_t block = element / 4, other = block + row_step / 4;
-      for (int64_t done = 0; done < (n > m ? n : m); done += factor_group) {
-        const uint64_t blocks = static_cast<uint64_t>(done) / 4;
-        uint32_t words[2][factor_group];
-        philox_words(keys, block + blocks, other + blocks, mask.sample, mask.step, words[0], words[1]);
-        factors.store(words[0], n - done, first + done);
-        factors.store(words[1], m - done, second + done);
-      }
-      continue;
-    }
-    factors_of_row(mask, keys, factors, element, n, first);
-    if (m > 0) factors_of_row(mask, keys, factors, element + row_step, m, second);
   }
 }
 
