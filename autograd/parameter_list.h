@@ -53,6 +53,13 @@ class ParameterReducer {
   /// only on the mesh; a missing gradient counts 0. For an infinite p the largest |g|. NaN where any gradient
   /// has one.
   virtual double power_sum(const ParameterList& list, double p) = 0;
+  /// Asks for the sums of squares of the gradients of `list` as soon as each gradient is complete, when it is
+  /// still in a cache: `power_sum` with p = 2 then does not read it again. The last of `backwards` backwards
+  /// completes a gradient; 0 ends it. By default nothing is summed early.
+  virtual void take_squares(const ParameterList& list, int64_t backwards) {
+    (void)list;
+    (void)backwards;
+  }
   /// The sums over all shards of each of `values`, in place: of values that each rank computed from its
   /// shards of some parameters, in an order that depends only on the mesh. Throws ConfigError for a reducer
   /// that cannot.

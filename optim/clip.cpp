@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "optim/first_nonfinite.h"
-#include "optim/gradient_squares.h"
 #include "optim/parameter_list_checks.h"
 #include "tensor/elementwise/power.h"
 #include "tensor/ops/elementwise/binary.h"
@@ -31,26 +30,10 @@ std::vector<Tensor> gradients_of(const ParameterList& parameters) {
   return gradients;
 }
 
-/// Each gradient's sum of |g|^p. A gradient is not read where its squares are known.
-std::vector<double> power_sums_of(const ParameterList& parameters, double p,
-                                  const GradientSquares* squares = nullptr) {
-  std::vector<Tensor> gradients = gradients_of(parameters);
-  std::vector<double> power_sums(gradients.size());
-  bool all_known = true;
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    const std::optional<double> known =
-        p == 2.0 && squares ? squares->sum(parameters[i].variable) : std::nullopt;
-    if (known) {
-      power_sums[i] = *known;
-      gradients[i] = Tensor();
-    }
-    all_known &= !gradients[i].defined();
-  }
-  if (all_known) return power_sums;
-  const Tensor sums = ops::power_sums(gradients, p).to(cpu());
-  for (size_t i = 0; i < gradients.size(); ++i)
-    if (gradients[i].defined()) power_sums[i] = sums.data<double>()[i];
-  return power_sums;
+/// Each gradient's sum of |g|^p.
+std::vector<double> power_sums_of(const ParameterList& parameters, double p) {
+  const Tensor sums = ops::power_sums(gradients_of(parameters), p).to(cpu());
+  return {sums.data<double>(), sums.data<double>() + sums.numel()};
 }
 
 double combine(std::span<const double> power_sums, double p) {
@@ -64,7 +47,7 @@ double combine(std::span<const double> power_sums, double p) {
 
 double power_sum(const ParameterList& parameters, const NormOptions& options) {
   if (parameters.reducer()) return parameters.reducer()->power_sum(parameters, options.p);
-  return combine(power_sums_of(parameters, options.p, options.squares), options.p);
+  return combine(power_sums_of(parameters, options.p), options.p);
 }
 
 bool on_meta(const ParameterList& parameters) {

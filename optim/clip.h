@@ -4,24 +4,19 @@
 
 namespace tessera::optim {
 
-class GradientSquares;
-
 /// Options of `grad_norm` and of clipping by it.
 struct NormOptions {
   double p = 2.0;                   ///< the norm's power; infinity for the largest magnitude
   bool error_if_nonfinite = false;  ///< throw instead of returning an infinite norm or NaN
-  /// Sums of squares taken during backward (optim/gradient_squares.h): for p = 2 their gradients are not
-  /// read.
-  const GradientSquares* squares = nullptr;
 };
 
 /// The p-norm of all gradients as one vector: 0-dim f64, on the device for gradients of a CUDA device without
 /// a reducer, where the host does not wait for it. Sums are in f64, within a parameter over blocks of
-/// fixed size and then over the parameters in index order, so that the bits do not depend on threads. With a
-/// reducer the sum is over all ranks, in the reducer's order. Missing gradients count 0. Throws ValueError
-/// unless p > 0, ConfigError for a list made before its parameters were sharded or one of shards without a
-/// reducer, and, with `error_if_nonfinite`, NonFiniteError naming the first non-finite gradient and its
-/// rank.
+/// fixed size and then over the parameters in index order, so that the bits do not depend on threads; for p =
+/// 2 a gradient is not read whose squares were summed during backward (`GradientSquares`). With a reducer the
+/// sum is over all ranks, in the reducer's order. Missing gradients count 0. Throws ValueError unless p > 0,
+/// ConfigError for a list made before its parameters were sharded or one of shards without a reducer, and,
+/// with `error_if_nonfinite`, NonFiniteError naming the first non-finite gradient and its rank.
 Tensor grad_norm(const ParameterList& parameters, const NormOptions& options = {});
 
 /// Scales all gradients in place by min(1, max_norm / (norm + 1e-6)) and returns the norm before: 0-dim

@@ -11,6 +11,7 @@
 #include "tensor/error.h"
 #include "tensor/memory/storage.h"
 #include "tensor/methods.h"
+#include "tensor/noted_squares.h"
 #include "tensor/shape.h"
 #include "tensor/types/dtype.h"
 #include "tensor/types/scalar.h"
@@ -23,15 +24,7 @@ struct Slice;
 /// Counts the in-place changes of a tensor and its views.
 struct VersionCounter : RefCounted<VersionCounter> {
   std::atomic<uint64_t> value{0};  ///< the number of changes so far
-
-  /// A sum of squares of the values at `version` of a window from `data` on.
-  struct Squares {
-    uint64_t version;
-    const void* data;
-    int64_t numel;
-    double sum;
-  };
-  std::optional<Squares> squares = {};  ///< noted by the operation that wrote the values
+  NotedSquares squares;            ///< noted by the operations that wrote the values
 };
 
 /// Values that lie one after another: a std::vector, a std::array.
@@ -371,15 +364,14 @@ class Tensor : public TensorMethods<Tensor> {
   /// The counter of the values' changes, which this tensor and its views share.
   const intrusive_ptr<VersionCounter>& version_counter() const { return version_; }
 
-  /// Notes the sum of squares of the values, which holds until they change; for the operation that has just
-  /// written them, while no other thread uses the tensor.
-  void note_squares(double sum) const { version_->squares = {version(), raw_data(), numel(), sum}; }
-  /// What was noted of the values as they are; else nothing.
+  /// Notes the sum of squares of the values, if they are contiguous, which holds until they, or those of a
+  /// view, change: for what has just written them, while no other thread uses the tensor or its views.
+  void note_squares(double sum) const {
+    if (is_contiguous()) version_->squares.note(version(), raw_data(), numel(), sum);
+  }
+  /// What was noted of the values as they are, by this tensor or a view of the same elements; else nothing.
   std::optional<double> noted_squares() const {
-    const auto& noted = version_->squares;
-    if (!noted || noted->version != version() || noted->data != raw_data() || noted->numel != numel())
-      return std::nullopt;
-    return noted->sum;
+    return is_contiguous() ? version_->squares.find(version(), raw_data(), numel()) : std::nullopt;
   }
 
  private:

@@ -1,5 +1,7 @@
 #include "dist/fsdp/buckets.h"
 
+#include "tensor/ops/training/multi_tensor.h"
+
 namespace tessera::dist {
 
 Buckets::Buckets(std::vector<FlatParameter*> flats, std::shared_ptr<Communicator> group, int64_t bucket_bytes,
@@ -43,11 +45,14 @@ void Buckets::allocate() {
 
 void Buckets::begin(std::span<const Variable> leaves) {
   for (FlatParameter* flat : flats_) flat->gradient().prepare();
-  for (Bucket& bucket : buckets_) bucket.pending = 0;
+  for (Bucket& bucket : buckets_) {
+    bucket.pending = 0;
+    bucket.squares.clear();
+  }
   for (const Variable& leaf : leaves)
     if (const auto found = bucket_of_.find(leaf.impl().get()); found != bucket_of_.end())
       ++buckets_[found->second].pending;
-  started_ = 0;
+  started_ = summed_ = 0;
 }
 
 void Buckets::finish_leaf(const VariableImpl* leaf) {
@@ -64,6 +69,34 @@ void Buckets::start_complete() {
         start_average(*group_, gradients_.narrow(0, bucket.begin, bucket.end - bucket.begin),
                       messages_.reduce_elements, {.unit = "bucket", .traffic = Traffic::gradients});
   }
+  // Values that have just been averaged are still in a cache.
+  for (; summed_ < started_ && buckets_[summed_].calls.is_done(); ++summed_) sum_squares(buckets_[summed_]);
+}
+
+std::vector<Tensor> Buckets::ranges(const Bucket& bucket) const {
+  std::vector<Tensor> ranges;
+  for (const Member& member : bucket.members) {
+    const FlatGradient& gradient = member.flat->gradient();
+    if (gradient.takes_squares()) gradient.append_ranges(member.index, gradient.buffer(), ranges);
+  }
+  return ranges;
+}
+
+void Buckets::sum_squares(Bucket& bucket) const {
+  const std::vector<Tensor> ranges = this->ranges(bucket);
+  if (ranges.empty()) return;
+  const Tensor sums = ops::power_sums(ranges, 2.0);
+  bucket.squares.assign(sums.data<double>(), sums.data<double>() + sums.numel());
+}
+
+/// Once nothing is written to the array any more.
+void Buckets::note_squares() {
+  gradients_.bump_version();  // a collective does not
+  for (const Bucket& bucket : buckets_) {
+    if (bucket.squares.empty()) continue;
+    const std::vector<Tensor> ranges = this->ranges(bucket);
+    for (size_t i = 0; i < ranges.size(); ++i) ranges[i].note_squares(bucket.squares[i]);
+  }
 }
 
 void Buckets::abandon() {
@@ -72,7 +105,11 @@ void Buckets::abandon() {
 
 void Buckets::finish() {
   start_complete();
-  for (Bucket& bucket : buckets_) bucket.calls.wait();
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    buckets_[i].calls.wait();
+    if (i >= summed_) sum_squares(buckets_[i]);
+  }
+  if (gradients_.defined()) note_squares();
 }
 
 }  // namespace tessera::dist

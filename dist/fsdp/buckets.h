@@ -45,8 +45,12 @@ class Buckets {
     std::vector<Member> members = {};
     int64_t pending = 0;
     MessageCalls calls = {};
+    std::vector<double> squares = {};  // of its ranges, once averaged
   };
   void start_complete();
+  std::vector<Tensor> ranges(const Bucket& bucket) const;
+  void sum_squares(Bucket& bucket) const;
+  void note_squares();
 
   std::vector<FlatParameter*> flats_;
   std::shared_ptr<Communicator> group_;
@@ -54,7 +58,7 @@ class Buckets {
   Tensor gradients_;
   std::vector<Bucket> buckets_;  // from the end of the array to its begin
   std::unordered_map<const VariableImpl*, size_t> bucket_of_;
-  size_t started_ = 0;
+  size_t started_ = 0, summed_ = 0;
 };
 
 }  // namespace tessera::dist

@@ -5,6 +5,7 @@
 #include "dist/fsdp/flat_parameter.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/training/multi_tensor.h"
 
 namespace tessera::dist {
 
@@ -132,6 +133,8 @@ void FlatGradient::accept_averaged(bool reached) {
   prepared_ = unreduced_ = false;
   if (reached) add_reduced(buffer_);
   if (has_reduced_) publish();
+  if (has_reduced_ && !reduced_.shares_storage(buffer_))
+    note_squares();  // `Buckets` notes those of the buffer
 }
 
 void FlatGradient::start_reduce() {
@@ -197,7 +200,32 @@ void FlatGradient::finish_reduce() {
   reduce_input_ = reduce_output_ = Tensor();
   if (flat_.options().traits.shards_gradients) buffer_.storage()->release();
   reducing_ = prepared_ = false;
+  reduced_.bump_version();  // a collective does not
   publish();
+  note_squares();
+}
+
+void FlatGradient::append_ranges(size_t i, const Tensor& gradients, std::vector<Tensor>& ranges) const {
+  const FlatLayout& layout = flat_.layout();
+  const auto append = [&](int64_t first, int64_t numel) {
+    if (numel > 0) ranges.push_back(gradients.narrow(0, first, numel));
+  };
+  if (flat_.options().traits.shards_optimizer)
+    return append(layout.range_offset(i, flat_.shard()), flat_.local(i).variable.numel());
+  for (int shard = 0; shard < layout.shards(); ++shard) {
+    const FlatLayout::Range range = layout.range(i, shard);
+    append(layout.offset(i) + range.begin, range.numel());
+  }
+}
+
+/// Of the gradients that the optimizer has.
+void FlatGradient::note_squares() {
+  if (!takes_squares()) return;
+  std::vector<Tensor> ranges;
+  for (size_t i = 0; i < flat_.parameters().size(); ++i)
+    if (published_[i]) append_ranges(i, reduced_, ranges);
+  const Tensor sums = ops::power_sums(ranges, 2.0);
+  for (size_t i = 0; i < ranges.size(); ++i) ranges[i].note_squares(sums.data<double>()[i]);
 }
 
 void FlatGradient::abandon() {

@@ -31,6 +31,8 @@ class FlatGradient final : private StorageOwner {
   /// Sets the gradient buffer; without it `attach` allocates one. Gradients not reduced yet are moved there
   /// by the reduction.
   void set_buffer(const Tensor& buffer);
+  /// The gradient buffer, undefined before `attach`.
+  const Tensor& buffer() const { return buffer_; }
   /// Makes ranges of the buffer the gradient buffers of the parameters.
   void attach();
   /// Prepares the buffer for a backward. Does nothing while it holds gradients of an earlier
@@ -63,6 +65,15 @@ class FlatGradient final : private StorageOwner {
   /// Copies the gradient of parameter i to its place in the buffer, unless it lies there; writes zeros if
   /// backward did not reach the parameter.
   void collect(size_t i);
+  /// Whether the squares of reduced gradients are summed as the reduction ends, and noted at each range that
+  /// norms sum (`ShardReducer`), so that these do not read it again. Not on a device.
+  /// @{
+  void take_squares(bool wanted) { takes_squares_ = wanted; }
+  bool takes_squares() const { return takes_squares_ && buffer_.defined() && buffer_.device().is_cpu(); }
+  /// @}
+  /// Appends the ranges of parameter i in `gradients`, those that are not empty: under no_shard an array like
+  /// the buffer and the ranges of all shards, else an array like the shard and its range.
+  void append_ranges(size_t i, const Tensor& gradients, std::vector<Tensor>& ranges) const;
   /// Under no_shard, after the buffer was averaged over the ranks in place: gives the optimizer its
   /// gradients. If no rank `reached` these parameters, those of earlier backwards.
   void accept_averaged(bool reached);
@@ -78,6 +89,7 @@ class FlatGradient final : private StorageOwner {
   void start_reduce_scatter(const Tensor& source);
   void add_reduced(const Tensor& result);
   void publish();
+  void note_squares();
   std::string describe_released(const Storage& storage) const override;
   void ensure_values(Storage& storage) override;
 
@@ -87,6 +99,7 @@ class FlatGradient final : private StorageOwner {
   MessageCalls reduce_;
   Tensor reduce_input_, reduce_output_;  // of the reduction in flight
   bool prepared_ = false, unreduced_ = false, reducing_ = false, has_reduced_ = false;
+  bool takes_squares_ = false;
   std::vector<bool> reached_;    // by parameter: reached since the last reduction
   std::vector<bool> published_;  // by parameter: the optimizer has its gradient
 };

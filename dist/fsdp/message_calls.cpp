@@ -20,6 +20,10 @@ void MessageCalls::wait() {
   calls_.clear();
 }
 
+bool MessageCalls::is_done() const {
+  return std::all_of(calls_.begin(), calls_.end(), [](const Work& call) { return call.is_done(); });
+}
+
 void MessageCalls::wait_output() const {
   for (const Work& call : calls_) call.wait_output();
 }

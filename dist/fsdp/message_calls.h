@@ -17,6 +17,8 @@ class MessageCalls {
   void wait();
   /// `Work::wait_output` of all.
   void wait_output() const;
+  /// `Work::is_done` of all.
+  bool is_done() const;
 
  private:
   std::vector<Work> calls_;

@@ -63,6 +63,14 @@ double ShardReducer::power_sum(const ParameterList& list, double p) {
   return std::isinf(p) ? maximum : total;
 }
 
+void ShardReducer::take_squares(const ParameterList& list, int64_t backwards) {
+  const auto engine = engine_.lock();
+  if (!engine) return;
+  for (const NamedParameter& parameter : list)
+    if (const Sharding::Engine::Place* place = engine->find(parameter.variable.impl().get()))
+      place->flat->gradient().take_squares(backwards > 0);
+}
+
 void ShardReducer::sum_over_shards(std::span<double> values) {
   const auto engine = this->engine();
   const auto count = static_cast<int64_t>(values.size());

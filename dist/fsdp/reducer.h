@@ -13,6 +13,8 @@ class ShardReducer final : public ParameterReducer {
   /// When the model of `engine` was destroyed, `clear` does nothing, and the others throw ConfigError.
   explicit ShardReducer(std::weak_ptr<const Sharding::Engine> engine) : engine_(std::move(engine)) {}
   double power_sum(const ParameterList& list, double p) override;
+  /// Of the units of the list's parameters: their ranges are summed as each reduction ends.
+  void take_squares(const ParameterList& list, int64_t backwards) override;
   void sum_over_shards(std::span<double> values) override;
   double largest(double value) override;
   void clear(const ParameterList& list) override;

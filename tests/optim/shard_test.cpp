@@ -234,12 +234,33 @@ TEST_CASE("shards: ranks skip together and name the same parameter and rank; the
   });
 }
 
-TEST_CASE("shards: GradientSquares ignores a list with a reducer") {
-  SharedValues shared(1);
-  ParameterList list({{"w", Variable::parameter(Tensor::from({3.0f, 4.0f}))}});
-  list.set_reducer(std::make_shared<ThreadReducer>(shared, 0));
-  const optim::GradientSquares squares(list);
-  sum(square(list[0].variable)).backward();
-  CHECK_FALSE(squares.sum(list[0].variable).has_value());
-  CHECK(optim::grad_norm(list, {.squares = &squares}).item() == 10.0);
+namespace {
+
+/// Notes what it is asked for.
+class AskedReducer final : public ParameterReducer {
+ public:
+  double power_sum(const ParameterList&, double) override { return 0; }
+  void take_squares(const ParameterList& list, int64_t backwards) override {
+    asked.emplace_back(list.size(), backwards);
+  }
+  double largest(double value) override { return value; }
+
+  std::vector<std::pair<size_t, int64_t>> asked;
+};
+
+}  // namespace
+
+TEST_CASE("shards: GradientSquares asks the list's reducer, where a model is larger than the caches") {
+  const auto asked_for = [](int64_t elements) {
+    ParameterList list({{"w", Variable::parameter(Tensor::zeros({elements}, f32))}});
+    const auto reducer = std::make_shared<AskedReducer>();
+    list.set_reducer(reducer);
+    std::optional<optim::GradientSquares> squares(std::in_place, list, 3);
+    sum(list[0].variable).backward();
+    CHECK_FALSE(list[0].grad().value().noted_squares().has_value());  // the reducer's task
+    squares.reset();
+    return reducer->asked;
+  };
+  CHECK(asked_for((1 << 20) + 1) == std::vector<std::pair<size_t, int64_t>>{{1, 3}, {1, 0}});
+  CHECK(asked_for(2).empty());
 }

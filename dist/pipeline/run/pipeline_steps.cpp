@@ -54,6 +54,7 @@ void Pipeline::reduce_tied() {
         ->all_reduce(parameter.grad().value(), Reduction::sum,
                      {.unit = parameter.name(), .traffic = Traffic::gradients})
         .wait();
+    parameter.grad().value().bump_version();  // squares noted of this stage's gradient alone
     if (before.defined()) ops::add_(parameter.grad().value(), before);
   }
 }

@@ -19,9 +19,23 @@ double combined(std::span<const double> sums, double p) {
 
 }  // namespace
 
-double StageReducer::own_power_sum(const ParameterList& list, double p) const {
-  const ParameterList counted = list.where(
+/// The parameters of the list that this stage counts.
+ParameterList StageReducer::counted(const ParameterList& list) const {
+  return list.where(
       [&](const NamedParameter& parameter) { return !counted_elsewhere_.contains(parameter.name); });
+}
+
+/// Of gradients that are summed over stages afterwards, tied ones, the norm takes the squares again.
+void StageReducer::take_squares(const ParameterList& list, int64_t backwards) {
+  ParameterList own = counted(list);
+  if (within_) return within_->take_squares(own, backwards);
+  squares_.reset();
+  own.set_reducer(nullptr);
+  if (backwards > 0) squares_.emplace(own, backwards);
+}
+
+double StageReducer::own_power_sum(const ParameterList& list, double p) const {
+  const ParameterList counted = this->counted(list);
   if (within_) return within_->power_sum(counted, p);
   if (counted.empty()) return 0;
   std::vector<Tensor> gradients;

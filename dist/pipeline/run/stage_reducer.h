@@ -1,12 +1,14 @@
 #pragma once  // internal
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "autograd/parameter_list.h"
 #include "dist/comm/interface/communicator.h"
+#include "optim/gradient_squares.h"
 
 namespace tessera::dist {
 
@@ -23,6 +25,7 @@ class StageReducer final : public ParameterReducer {
         counted_elsewhere_(std::move(counted_elsewhere)) {}
 
   double power_sum(const ParameterList& list, double p) override;
+  void take_squares(const ParameterList& list, int64_t backwards) override;
   void sum_over_shards(std::span<double> values) override;
   double largest(double value) override;
   void clear(const ParameterList& list) override;
@@ -30,12 +33,14 @@ class StageReducer final : public ParameterReducer {
   bool lists_are_equal() const override { return false; }
 
  private:
+  ParameterList counted(const ParameterList& list) const;
   double own_power_sum(const ParameterList& list, double p) const;
   std::vector<double> gather(double value, const char* unit) const;
 
   std::shared_ptr<Communicator> ranks_;
   std::shared_ptr<ParameterReducer> within_;
   std::set<std::string> counted_elsewhere_;
+  std::optional<optim::GradientSquares> squares_;  // of a stage that is not sharded
 };
 
 }  // namespace tessera::dist

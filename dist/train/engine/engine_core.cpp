@@ -154,6 +154,7 @@ std::optional<double> EngineCore::run_in_stages(dist::MicroBatch batch) {
   has_gradients_ = true;
   if (!is_gradient_accumulation_boundary()) return std::nullopt;
   const std::vector<dist::MicroBatch> step = std::exchange(micro_batches_, {});
+  take_squares(std::ssize(step));
   return pipeline_->train_step(step, loss_scale());
 }
 
@@ -205,8 +206,7 @@ void EngineCore::backward(const Variable& loss, std::optional<double> weight) {
                       loss.shape());
   const double share = weight.value_or(1.0 / static_cast<double>(config_.accumulation_steps));
   begin_micro_batch();
-  if (!sharding_ && !scaler_ && is_gradient_accumulation_boundary())
-    squares_ = std::make_unique<optim::GradientSquares>(optimizer_->parameters());
+  if (is_gradient_accumulation_boundary()) take_squares(1);
   const double factor = share * loss_scale();
   if (factor == 1.0)
     loss.backward();
@@ -214,6 +214,11 @@ void EngineCore::backward(const Variable& loss, std::optional<double> weight) {
     loss.backward(Variable(ops::full(loss.shape(), factor, loss.dtype(), loss.device())));
   accumulation_.reset();
   has_gradients_ = true;
+}
+
+/// For the norm. Under a loss scaler, unscaling sums the squares: those of backward are of scaled gradients.
+void EngineCore::take_squares(int64_t backwards) {
+  if (!scaler_) squares_ = std::make_unique<optim::GradientSquares>(optimizer_->parameters(), backwards);
 }
 
 bool EngineCore::step() {
@@ -231,7 +236,7 @@ bool EngineCore::update() {
   const bool is_finite = !scaler_ || scaler_->unscale(parameters);
   optim::ClipCoefficient clip;
   try {
-    const optim::NormOptions norm{.error_if_nonfinite = !scaler_, .squares = squares_.get()};
+    const optim::NormOptions norm{.error_if_nonfinite = !scaler_};
     if (is_finite && config_.gradient_clip > 0)
       clip = optim::clip_coefficient(parameters, config_.gradient_clip, norm);
     else

@@ -229,6 +229,7 @@ class EngineCore {
   static constexpr const char* skipped_name = "skipped_steps";
 
  private:
+  void take_squares(int64_t backwards);
   bool update();
   void cut(EngineOptions& options);
   void report(LogLevel level, const char* component, const std::string& message) const;

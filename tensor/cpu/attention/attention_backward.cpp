@@ -93,16 +93,18 @@ class BlockBackward {
       costs.push_back(cost);
     }
     const auto jobs = deal_by_cost(costs, threads_);
-    SharedWork(threads_).for_each(
-        [&](int64_t owner) { return std::ssize(jobs[static_cast<size_t>(owner)]); },
-        [&] {
-          return [&, head = HeadBackward<Products>(call_, gradients_, e_)](int64_t owner, int64_t n) mutable {
-            const int64_t i = jobs[static_cast<size_t>(owner)][static_cast<size_t>(n)];
-            const int64_t b = i / blocks / e_.key_heads, key_head = i / blocks % e_.key_heads, k = i % blocks;
-            head.run_block(b, key_head, j + k * key_block,
-                           part_row(k, (b * e_.heads + key_head * e_.group()) * e_.queries));
-          };
-        });
+    SharedWork(std::ssize(jobs))
+        .for_each([&](int64_t owner) { return std::ssize(jobs[static_cast<size_t>(owner)]); },
+                  [&] {
+                    return [&, head = HeadBackward<Products>(call_, gradients_, e_)](int64_t owner,
+                                                                                     int64_t n) mutable {
+                      const int64_t i = jobs[static_cast<size_t>(owner)][static_cast<size_t>(n)];
+                      const int64_t b = i / blocks / e_.key_heads, key_head = i / blocks % e_.key_heads,
+                                    k = i % blocks;
+                      head.run_block(b, key_head, j + k * key_block,
+                                     part_row(k, (b * e_.heads + key_head * e_.group()) * e_.queries));
+                    };
+                  });
   }
 
   /// Adds the parts to the sums, in the order of the blocks.
@@ -143,7 +145,7 @@ void backward(const AttentionCall& call, const AttentionGradients& gradients) {
   // One block of all heads at once would keep no more threads busy than the heads do.
   if (!deals_evenly(heads, threads) && BlockBackward<Products>::blocks_at_once(e) > 1)
     return BlockBackward<Products>(call, gradients, e, threads).run();
-  SharedWork(std::min(threads, heads)).for_each_item(heads, [&] {
+  SharedWork(threads_in_use(heads, threads)).for_each_item(heads, [&] {
     return [&, head = HeadBackward<Products>(call, gradients, e)](int64_t i) mutable {
       head.run(i / e.key_heads, i % e.key_heads);
     };

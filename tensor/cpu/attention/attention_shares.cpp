@@ -1,13 +1,21 @@
 #include "tensor/cpu/attention/attention_shares.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <numeric>
+#include <queue>
+#include <tuple>
+#include <utility>
 
 namespace tessera::kernels::cpu {
 namespace {
 
 // The time of a tile beside its keys, in keys.
 constexpr int64_t tile_work = 16;
+
+// One in how many parts the busiest thread may have more, where fewer threads are enough then.
+constexpr int64_t more_of_busiest = 100;
 
 }  // namespace
 
@@ -20,17 +28,32 @@ bool deals_evenly(int64_t count, int64_t threads) {
   return 10 * count >= 9 * threads * most;
 }
 
+/// The parts of tiles `begin` to `end` of all heads, each of at most `most`.
+void QueryShares::append_parts(int64_t begin, int64_t end, int64_t most,
+                               std::vector<QueryPart>& parts) const {
+  while (begin < end) {
+    // Parts end where those of other shares do, so that a part's keys are packed for all of it.
+    const int64_t head = begin / tiles_, first = begin - head * tiles_,
+                  last = std::min({(first / most + 1) * most, tiles_, end - head * tiles_});
+    parts.push_back({head, first * attention_tile, std::min(last * attention_tile, queries_)});
+    begin = head * tiles_ + last;
+  }
+}
+
 QueryShares::QueryShares(const AttentionCall& call, const AttentionExtents& e, int64_t most_threads,
                          int64_t grain)
     : queries_(e.queries), tiles_((e.queries + attention_tile - 1) / attention_tile) {
-  const int64_t heads = e.batch * e.heads,
+  const int64_t heads = e.batch * e.heads, tiles = heads * tiles_,
                 threads = attention_threads(heads * e.queries * e.keys, e.width, most_threads, grain);
+  shares_.resize(static_cast<size_t>(threads));
   if (deals_evenly(heads, threads)) {
-    for (int64_t i = 0; i <= threads; ++i) edges_.push_back(heads * i / threads * tiles_);
+    for (int64_t i = 0; i < threads; ++i)
+      append_parts(heads * i / threads * tiles_, heads * (i + 1) / threads * tiles_, part_tiles,
+                   shares_[static_cast<size_t>(i)]);
     return;
   }
   std::vector<int64_t> before{0};  // the cost of the tiles before each one
-  before.reserve(static_cast<size_t>(heads * tiles_ + 1));
+  before.reserve(static_cast<size_t>(tiles + 1));
   for (int64_t head = 0; head < heads; ++head) {
     const VisibleKeys visible(call, e, head / e.heads, head % e.heads);
     for (int64_t i = 0; i < queries_; i += attention_tile) {
@@ -39,10 +62,82 @@ QueryShares::QueryShares(const AttentionCall& call, const AttentionExtents& e, i
                        std::max<int64_t>(visible.end(last) - visible.begin(i), 0));
     }
   }
-  for (int64_t i = 0; i <= threads; ++i)
-    edges_.push_back(std::lower_bound(before.begin(), before.end(), before.back() * i / threads) -
-                     before.begin());
+  const auto cost_of = [&](int64_t begin, int64_t end) {
+    return before[static_cast<size_t>(end)] - before[static_cast<size_t>(begin)];
+  };
+  const int64_t all = before.back();
+  int64_t longest = 0;
+  for (int64_t i = 0, begin = 0; i < threads; ++i) {
+    const int64_t end =
+        std::lower_bound(before.begin(), before.end(), all * (i + 1) / threads) - before.begin();
+    append_parts(begin, end, part_tiles, shares_[static_cast<size_t>(i)]);
+    longest = std::max(longest, cost_of(begin, end));
+    begin = end;
+  }
+  if (10 * all >= 9 * threads * longest) return;
+  // Some eight parts a thread.
+  std::vector<QueryPart> parts;
+  append_parts(0, tiles, std::clamp<int64_t>(tiles / (8 * threads), 1, part_tiles), parts);
+  std::vector<int64_t> costs;
+  for (const QueryPart& part : parts) {
+    const int64_t first = part.head * tiles_ + part.first / attention_tile;
+    costs.push_back(cost_of(first, first + (part.end - part.first + attention_tile - 1) / attention_tile));
+  }
+  shares_.clear();
+  for (const std::vector<int64_t>& jobs : deal_by_cost(costs, threads)) {
+    std::vector<QueryPart>& share = shares_.emplace_back();
+    for (const int64_t job : jobs) share.push_back(parts[static_cast<size_t>(job)]);
+  }
 }
+
+namespace {
+
+/// The jobs of each thread, and the cost of the busiest.
+struct Dealt {
+  std::vector<std::vector<int64_t>> jobs;
+  int64_t busiest = 0;
+};
+
+/// Each of the jobs in `order` to the thread with the least so far.
+Dealt deal_to_least(std::span<const int64_t> order, std::span<const int64_t> costs, int64_t threads) {
+  using Load = std::pair<int64_t, int64_t>;  // and its thread
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
+  for (int64_t t = 0; t < threads; ++t) loads.emplace(0, t);
+  Dealt dealt{.jobs = std::vector<std::vector<int64_t>>(static_cast<size_t>(threads))};
+  for (const int64_t job : order) {
+    auto [load, thread] = loads.top();
+    loads.pop();
+    load += costs[static_cast<size_t>(job)];
+    dealt.jobs[static_cast<size_t>(thread)].push_back(job);
+    dealt.busiest = std::max(dealt.busiest, load);
+    loads.emplace(load, thread);
+  }
+  return dealt;
+}
+
+/// Each of the jobs in `order` to the thread that it leaves with the least room, where none may cost more
+/// than `capacity`; to a new thread where it fits nowhere.
+std::vector<std::vector<int64_t>> deal_to_fullest(std::span<const int64_t> order,
+                                                  std::span<const int64_t> costs, int64_t capacity) {
+  std::vector<std::vector<int64_t>> jobs;
+  std::multimap<int64_t, size_t> rooms;  // of the threads
+  for (const int64_t job : order) {
+    const int64_t cost = costs[static_cast<size_t>(job)];
+    int64_t room = capacity;
+    size_t thread = jobs.size();
+    if (const auto found = rooms.lower_bound(cost); found != rooms.end()) {
+      std::tie(room, thread) = *found;
+      rooms.erase(found);
+    } else {
+      jobs.emplace_back();
+    }
+    jobs[thread].push_back(job);
+    rooms.emplace(room - cost, thread);
+  }
+  return jobs;
+}
+
+}  // namespace
 
 std::vector<std::vector<int64_t>> deal_by_cost(std::span<const int64_t> costs, int64_t threads) {
   std::vector<int64_t> order(costs.size());
@@ -50,14 +145,12 @@ std::vector<std::vector<int64_t>> deal_by_cost(std::span<const int64_t> costs, i
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     return costs[static_cast<size_t>(a)] > costs[static_cast<size_t>(b)];
   });
-  std::vector<std::vector<int64_t>> jobs(static_cast<size_t>(threads));
-  std::vector<int64_t> load(static_cast<size_t>(threads));
-  for (const int64_t job : order) {
-    const auto least = std::min_element(load.begin(), load.end()) - load.begin();
-    jobs[static_cast<size_t>(least)].push_back(job);
-    load[static_cast<size_t>(least)] += costs[static_cast<size_t>(job)];
-  }
-  return jobs;
+  Dealt dealt = deal_to_least(order, costs, threads);
+  const int64_t all = std::accumulate(costs.begin(), costs.end(), int64_t{0});
+  if (10 * all >= 9 * threads * dealt.busiest && all > 0) return dealt.jobs;
+  std::vector<std::vector<int64_t>> fewer =
+      deal_to_fullest(order, costs, dealt.busiest + dealt.busiest / more_of_busiest);
+  return std::ssize(fewer) < threads ? fewer : dealt.jobs;
 }
 
 }  // namespace tessera::kernels::cpu

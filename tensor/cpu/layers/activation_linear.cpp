@@ -90,28 +90,34 @@ class ForwardWeight {
   int64_t in_, out_;
 };
 
-/// All of f(x) in a pass, by all threads, then multiply(its product). It takes the bytes of x for f(x).
+/// f(x) of many rows in a pass, by all threads, then multiply(their product), until all rows are done.
 template <class Multiply>
 void forward_in_passes(Activation f, const Tensor& x, const Tensor& weight, const Tensor& out,
                        const Multiply& multiply) {
   const ActivationLinearExtents e(x, weight);
   const UnaryBlock activation = activation_blocks_of(f, f32).forward;
-  const Scratch<float> activated(e.rows * e.in);
-  parallel_for(e.rows * e.in, 4096, [&](int64_t begin, int64_t end) {
-    activation(x.data<float>() + begin, activated.get() + begin, end - begin);
-  });
-  multiply(Gemm<float>{.m = e.rows,
-                       .n = e.out,
-                       .k = e.in,
-                       .a = activated.get(),
-                       .lda = e.in,
-                       .a_transposed = false,
-                       .b = weight.data<float>(),
-                       .ldb = e.in,
-                       .b_transposed = true,
-                       .c = out.data<float>(),
-                       .ldc = e.out,
-                       .accumulate = false});
+  const int64_t step =
+      equal_blocks(std::max<int64_t>(e.rows, 1), std::max<int64_t>(activation_pass_elements / e.in, 16), 16);
+  const Scratch<float> activated(std::min(step, e.rows) * e.in);
+  for (int64_t first = 0; first < e.rows; first += step) {
+    const int64_t rows = std::min(step, e.rows - first);
+    const float* const from = x.data<float>() + first * e.in;
+    parallel_for(rows * e.in, 4096, [&](int64_t begin, int64_t end) {
+      activation(from + begin, activated.get() + begin, end - begin);
+    });
+    multiply(Gemm<float>{.m = rows,
+                         .n = e.out,
+                         .k = e.in,
+                         .a = activated.get(),
+                         .lda = e.in,
+                         .a_transposed = false,
+                         .b = weight.data<float>(),
+                         .ldb = e.in,
+                         .b_transposed = true,
+                         .c = out.data<float>() + first * e.out,
+                         .ldc = e.out,
+                         .accumulate = false});
+  }
 }
 
 /// Of few rows: the product reads the weight once.
@@ -127,7 +133,7 @@ void forward_packed(Activation f, const Tensor& x, const Tensor& weight, const T
                     const Tensor& out) {
   forward_in_passes(f, x, weight, out, [&](const Gemm<float>& g) {
     multiply_packed_f32(g, bias.defined() ? bias.data<float>() : nullptr,
-                        kept_panels_f32(weight, g.b, g.ldb, true, g.k, g.n, g.m));
+                        kept_panels_f32(weight, g.b, g.ldb, true, g.k, g.n, x.size(0)));
   });
 }
 

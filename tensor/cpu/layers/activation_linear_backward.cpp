@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "tensor/cpu/gemm/packed/gemm_packed.h"
 #include "tensor/cpu/gemm/packed/packed_ranges.h"
@@ -265,58 +266,103 @@ class PackedBackward {
   PackedStrips packed_dy_;
 };
 
-/// The same by products and a pass over x, one after the other. It takes the bytes of x for f(x), or for the
-/// gradient at f(x) where that of x overwrites x; for both, where f has no `both`.
-void backward_in_passes(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
-                        const ops::ActivationLinearGradients& out) {
-  const ActivationLinearExtents e(x, weight);
-  const ActivationBlocks blocks = activation_blocks_of(f, f32);
-  const auto* const from = x.data<float>();
-  float* const dx = out.x.defined() ? out.x.data<float>() : nullptr;
-  const bool in_place = dx == nullptr || dx == from;
-  const Scratch<float> own(dx && in_place ? x.numel() : 0);
-  const bool shared = own.get() != nullptr && blocks.both;  // f(x) then takes the place of the product
-  const Scratch<float> more(out.weight.defined() && !shared ? x.numel() : 0);
-  float *const product = in_place ? own.get() : dx, *const activated = shared ? own.get() : more.get();
-  if (dx)
-    multiply_packed_f32({.m = e.rows,
-                         .n = e.in,
-                         .k = e.out,
-                         .a = dy.data<float>(),
-                         .lda = e.out,
-                         .a_transposed = false,
-                         .b = weight.data<float>(),
-                         .ldb = e.in,
-                         .b_transposed = false,
-                         .c = product,
-                         .ldc = e.in,
-                         .accumulate = false},
-                        nullptr,
-                        kept_panels_f32(weight, weight.data<float>(), e.in, false, e.out, e.in, e.rows));
-  parallel_for(x.numel(), 4096, [&](int64_t begin, int64_t end) {
-    const int64_t n = end - begin;
-    if (!out.weight.defined())
-      blocks.backward(from + begin, product + begin, dx + begin, n);
-    else if (!dx)
-      blocks.forward(from + begin, activated + begin, n);
-    else
-      blocks.run(from + begin, product + begin, activated + begin, dx + begin, n);
-  });
-  if (out.weight.defined())
-    multiply_packed_f32({.m = e.out,
-                         .n = e.in,
-                         .k = e.rows,
-                         .a = dy.data<float>(),
-                         .lda = e.out,
+/// The same by products and a pass over f(x) and f'(x), one after the other, for some rows at a time: whole
+/// ranges of the weight's gradient, whose sums are then added in the order of one product.
+class BackwardInPasses {
+ public:
+  BackwardInPasses(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
+                   const ops::ActivationLinearGradients& out)
+      : e_(x, weight),
+        weight_(weight),
+        blocks_(activation_blocks_of(f, f32)),
+        dy_(dy.data<float>()),
+        x_(x.data<float>()),
+        dx_(out.x.defined() ? out.x.data<float>() : nullptr),
+        dweight_(out.weight.defined() ? out.weight.data<float>() : nullptr),
+        accumulate_(out.add_to_weight),
+        range_(packed_range(std::max<int64_t>(e_.rows, 1))),
+        step_(std::max(activation_pass_elements / e_.in / range_, int64_t{1}) * range_),
+        // f(x), and the gradient at f(x) where that of x overwrites x. Where one pass gives both, f(x) takes
+        // the place of the gradient.
+        gradients_(dx_ == x_ ? most_rows() * e_.in : 0),
+        activated_(dweight_ && !(gradients_.get() && blocks_.both) ? most_rows() * e_.in : 0) {}
+
+  void run() {
+    const bool wanted = std::exchange(product_squares.wanted, false);
+    // The last range may be shorter: a product of it and those before would have others.
+    const int64_t whole = (e_.rows - 1) / range_ * range_;
+    int64_t first = 0;
+    do {
+      const int64_t end = first < whole ? std::min(first + step_, whole) : e_.rows;
+      gradients_of(first, end - first);
+      if (dweight_) {
+        product_squares.wanted = wanted && end == e_.rows;
+        weight_gradient(first, end - first);
+      }
+      first = end;
+    } while (first < e_.rows);
+  }
+
+ private:
+  int64_t most_rows() const { return std::min(step_, e_.rows); }
+  float* activated() const { return activated_.get() ? activated_.get() : gradients_.get(); }
+
+  /// dx of some rows, and f(x).
+  void gradients_of(int64_t first, int64_t rows) const {
+    const float* const from = x_ + first * e_.in;
+    float *const to = dx_ ? dx_ + first * e_.in : nullptr, *const product =
+                                                               gradients_.get() ? gradients_.get() : to;
+    if (to)
+      multiply_packed_f32(
+          {.m = rows,
+           .n = e_.in,
+           .k = e_.out,
+           .a = dy_ + first * e_.out,
+           .lda = e_.out,
+           .a_transposed = false,
+           .b = weight_.data<float>(),
+           .ldb = e_.in,
+           .b_transposed = false,
+           .c = product,
+           .ldc = e_.in,
+           .accumulate = false},
+          nullptr, kept_panels_f32(weight_, weight_.data<float>(), e_.in, false, e_.out, e_.in, e_.rows));
+    parallel_for(rows * e_.in, 4096, [&](int64_t begin, int64_t end) {
+      const int64_t n = end - begin;
+      if (!dweight_)
+        blocks_.backward(from + begin, product + begin, to + begin, n);
+      else if (!to)
+        blocks_.forward(from + begin, activated() + begin, n);
+      else
+        blocks_.run(from + begin, product + begin, activated() + begin, to + begin, n);
+    });
+  }
+
+  void weight_gradient(int64_t first, int64_t rows) const {
+    multiply_packed_f32({.m = e_.out,
+                         .n = e_.in,
+                         .k = rows,
+                         .a = dy_ + first * e_.out,
+                         .lda = e_.out,
                          .a_transposed = true,
-                         .b = activated,
-                         .ldb = e.in,
+                         .b = activated(),
+                         .ldb = e_.in,
                          .b_transposed = false,
-                         .c = out.weight.data<float>(),
-                         .ldc = e.in,
-                         .accumulate = out.add_to_weight},
+                         .c = dweight_,
+                         .ldc = e_.in,
+                         .accumulate = accumulate_ || first > 0},
                         nullptr);
-}
+  }
+
+  ActivationLinearExtents e_;
+  const Tensor& weight_;
+  ActivationBlocks blocks_;
+  const float *dy_, *x_;
+  float *dx_, *dweight_;
+  bool accumulate_;
+  int64_t range_, step_;
+  Scratch<float> gradients_, activated_;
+};
 
 }  // namespace
 
@@ -330,7 +376,7 @@ int64_t activation_backward_columns(int64_t in, int64_t threads) {
 void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
                                 const ops::ActivationLinearGradients& out) {
   if (PackedBackward::is_chosen(x, weight)) {
-    if (!PackedBackward::has_ranges(x, weight)) return backward_in_passes(f, dy, x, weight, out);
+    if (!PackedBackward::has_ranges(x, weight)) return BackwardInPasses(f, dy, x, weight, out).run();
     const PackedBackward backward(f, dy, x, weight, out);
     if (!product_squares.wanted || !out.weight.defined()) return backward.run();
     product_squares.sum = backward.run_with_squares();

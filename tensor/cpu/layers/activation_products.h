@@ -18,6 +18,10 @@ namespace tessera::kernels::cpu {
 /// Elements of scratch in a block: 384 KiB of f32, which leaves room for the operands of its product.
 inline constexpr int64_t activation_block_elements = 96 * 1024;
 
+/// Elements of f(x), 16 MiB of f32, that a call has at once where the activation and the products run one
+/// after the other.
+inline constexpr int64_t activation_pass_elements = 4 << 20;
+
 /// The elementwise loops of an activation: y = f(x), dx = f'(x) dy, and, where it exists, both in one pass.
 struct ActivationBlocks {
   UnaryBlock forward;
@@ -65,7 +69,8 @@ inline int64_t even_step(int64_t extent, int64_t largest, int64_t unit, int64_t 
 
 /// How threads share a call by our kernels: the rows of an item of the forward, six for each thread, and the
 /// columns of an item of the backward, four for each. 0: no such items are even or worth their start, and the
-/// activation and the products run one after the other, each shared evenly, with the same bits.
+/// activation and the products run one after the other, in passes of `activation_pass_elements`, each shared
+/// evenly, with the same bits.
 /// @{
 int64_t activation_forward_rows(int64_t rows, int64_t in, int64_t threads);
 int64_t activation_backward_columns(int64_t in, int64_t threads);

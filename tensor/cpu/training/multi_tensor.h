@@ -9,7 +9,10 @@ namespace tessera::kernels::cpu {
 // Every tensor is contiguous or undefined.
 
 void power_sums(std::span<const Tensor> tensors, double p, const Tensor& sums);
-void scale_list(std::span<const Tensor> tensors, const Tensor& factor, const Tensor& first_nonfinite);
+/// `squares`: the sums of squares of the products, f64 of shape (tensors), as `power_sums` has them;
+/// undefined where they are not wanted.
+void scale_list(std::span<const Tensor> tensors, const Tensor& factor, const Tensor& first_nonfinite,
+                const Tensor& squares);
 void zero_list(std::span<const Tensor> tensors);
 void clamp_list(std::span<const Tensor> tensors, double limit);
 

@@ -148,7 +148,8 @@ void power_sums(std::span<const Tensor> tensors, double p, const Tensor& sums) {
   });
 }
 
-void scale_list(std::span<const Tensor> tensors, const Tensor& factor, const Tensor& first_nonfinite) {
+void scale_list(std::span<const Tensor> tensors, const Tensor& factor, const Tensor& first_nonfinite,
+                const Tensor&) {
   const Device device = first_nonfinite.device();
   const cuda_runtime::DeviceGuard guard(device);
   const cudaStream_t stream = cuda_runtime::current_stream(device);

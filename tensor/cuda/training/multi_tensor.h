@@ -9,7 +9,9 @@
 namespace tessera::kernels::cuda {
 
 void power_sums(std::span<const Tensor> tensors, double p, const Tensor& sums);
-void scale_list(std::span<const Tensor> tensors, const Tensor& factor, const Tensor& first_nonfinite);
+/// Takes no sums of squares: the host would wait for them.
+void scale_list(std::span<const Tensor> tensors, const Tensor& factor, const Tensor& first_nonfinite,
+                const Tensor& squares);
 void clamp_list(std::span<const Tensor> tensors, double limit);
 
 }  // namespace tessera::kernels::cuda

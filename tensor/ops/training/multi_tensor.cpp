@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "tensor/cpu/training/multi_tensor.h"
@@ -14,7 +15,7 @@ namespace {
 
 constexpr Kernel<void(std::span<const Tensor>, double, const Tensor&)> power_sums_kernel{
     "power_sums", &kernels::cpu::power_sums, TESSERA_CUDA_KERNEL(kernels::cuda::power_sums)};
-constexpr Kernel<void(std::span<const Tensor>, const Tensor&, const Tensor&)> scale_kernel{
+constexpr Kernel<void(std::span<const Tensor>, const Tensor&, const Tensor&, const Tensor&)> scale_kernel{
     "scale_in_place", &kernels::cpu::scale_list, TESSERA_CUDA_KERNEL(kernels::cuda::scale_list)};
 constexpr Kernel<void(std::span<const Tensor>)> zero_kernel{"zero_in_place", &kernels::cpu::zero_list,
                                                             nullptr};
@@ -55,6 +56,8 @@ class Contiguous {
 
   Device device() const { return device_; }
   std::span<const Tensor> list() const { return list_; }
+  /// Whether `list` has tensor i itself, and not a copy of it.
+  bool is_in_place(size_t i) const { return given_[i].defined() && given_[i].is_contiguous(); }
   /// Copies changed copies back, and raises the versions.
   void write_back() const {
     for (size_t i = 0; i < given_.size(); ++i) {
@@ -72,15 +75,20 @@ class Contiguous {
   Device device_ = cpu();
 };
 
-/// Returns the index of the first tensor with a product that is not finite.
-Tensor scale(const char* where, std::span<const Tensor> tensors, const Tensor& factor) {
+/// Returns the index of the first tensor with a product that is not finite. With `notes_squares` the sums of
+/// squares of the products are noted where that takes no wait.
+Tensor scale(const char* where, std::span<const Tensor> tensors, const Tensor& factor, bool notes_squares) {
   require<DTypeError>(factor.defined() && factor.dtype() == f64 && factor.numel() == 1, where,
                       ": expected a factor of one f64, got ", describe(factor));
   require_distinct(where, tensors);
   const Contiguous work(where, tensors);
   const Tensor first_nonfinite = Tensor::empty({}, i64, work.device());
-  scale_kernel(work.device(), work.list(), factor, first_nonfinite);
+  const Tensor squares =
+      notes_squares && work.device().is_cpu() ? Tensor::empty({std::ssize(tensors)}, f64) : Tensor();
+  scale_kernel(work.device(), work.list(), factor, first_nonfinite, squares);
   work.write_back();
+  for (size_t i = 0; squares.defined() && i < tensors.size(); ++i)
+    if (work.is_in_place(i)) tensors[i].note_squares(squares.data<double>()[i]);
   return first_nonfinite;
 }
 
@@ -90,16 +98,27 @@ Tensor power_sums(std::span<const Tensor> tensors, double p) {
   require<ValueError>(p > 0.0, "power_sums: expected p > 0, got ", p);
   const Contiguous work("power_sums", tensors);
   const Tensor sums = Tensor::empty({std::ssize(tensors)}, f64, work.device());
-  power_sums_kernel(work.device(), work.list(), p, sums);
+  std::vector<std::optional<double>> noted;
+  std::vector<Tensor> others;  // those without a note
+  bool any_noted = false;
+  if (p == 2.0 && work.device().is_cpu())
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      noted.push_back(work.is_in_place(i) ? tensors[i].noted_squares() : std::nullopt);
+      others.push_back(noted[i] ? Tensor() : work.list()[i]);
+      any_noted |= noted[i].has_value();
+    }
+  power_sums_kernel(work.device(), any_noted ? std::span<const Tensor>(others) : work.list(), p, sums);
+  for (size_t i = 0; any_noted && i < noted.size(); ++i)
+    if (noted[i]) sums.data<double>()[i] = *noted[i];
   return sums;
 }
 
 Tensor scale_and_find_nonfinite(std::span<const Tensor> tensors, const Tensor& factor) {
-  return scale("scale_and_find_nonfinite", tensors, factor);
+  return scale("scale_and_find_nonfinite", tensors, factor, true);
 }
 
 void scale_in_place(std::span<const Tensor> tensors, const Tensor& factor) {
-  scale("scale_in_place", tensors, factor);
+  scale("scale_in_place", tensors, factor, false);
 }
 
 void zero_in_place(std::span<const Tensor> tensors) {

@@ -13,15 +13,17 @@ namespace tessera::ops {
 
 /// For each tensor the sum of |x|^p in f64, or the largest |x| for p = infinity: f64 of shape (tensors), 0
 /// for an undefined or empty tensor. Sums are over blocks of fixed size from the tensor's start, the blocks
-/// in index order, so the bits depend on neither threads nor processor. NaN stays NaN. Throws ValueError
-/// unless p > 0.
+/// in index order, so the bits depend on neither threads nor processor. NaN stays NaN. For p = 2 a contiguous
+/// tensor whose sum was noted (`Tensor::noted_squares`) is not read; a sum that a product noted is in the
+/// product's order. Throws ValueError unless p > 0.
 Tensor power_sums(std::span<const Tensor> tensors, double p);
 
 /// x *= factor, in place. `factor`: 0-dim f64, rounded to f32 first for tensors narrower than f64.
 void scale_in_place(std::span<const Tensor> tensors, const Tensor& factor);
 
 /// The same, and returns the index of the first tensor with an infinity or NaN among its products, -1 for
-/// none (0-dim i64).
+/// none (0-dim i64). On the CPU it notes each contiguous tensor's sum of squares, as `power_sums` has it, in
+/// the same pass (`Tensor::noted_squares`).
 Tensor scale_and_find_nonfinite(std::span<const Tensor> tensors, const Tensor& factor);
 
 /// x = 0. The threads write the parts of each tensor that they update in `optimizer_update`, so pages of new

@@ -64,7 +64,7 @@ class ProductInPlace {
         bias_(bias),
         kept_(kept),
         streams_(streams(gemm, threads)),
-        items_(gemm.m, gemm.n, threads == 1 ? ThreadCut{} : choose_cut(gemm, threads), threads,
+        items_(gemm.m, gemm.n, threads == 1 ? ThreadCut{} : choose_cut(gemm, threads),
                [&](const ProductBlock& block) { return item_size(block, gemm.k); }) {}
 
   void run() const {

@@ -317,7 +317,7 @@ class ProductInPlace {
         bias_(bias),
         kept_(kept),
         streams_(streams(gemm, threads)),
-        items_(gemm.m, gemm.n, fastest_cut(gemm.m, gemm.n, threads, tile_path.costs), threads,
+        items_(gemm.m, gemm.n, fastest_cut(gemm.m, gemm.n, threads, tile_path.costs),
                [&](const ProductBlock& block) { return item_size(block, gemm.k); }) {}
 
   void run() const {

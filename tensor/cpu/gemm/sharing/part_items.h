@@ -22,9 +22,9 @@ class PartItems {
 
   /// size_of(block) gives the items' size in a block of c (m, n).
   template <class SizeOf>
-  PartItems(int64_t m, int64_t n, const ThreadCut& cut, int64_t threads, const SizeOf& size_of)
-      : parts_(static_cast<size_t>(threads)) {
-    for (int64_t t = 0; t < threads; ++t)
+  PartItems(int64_t m, int64_t n, const ThreadCut& cut, const SizeOf& size_of)
+      : parts_(static_cast<size_t>(cut.threads)) {
+    for (int64_t t = 0; t < cut.threads; ++t)
       for (const ProductBlock& block : cut.pieces(m, n, t))
         if (!block.empty()) parts_[static_cast<size_t>(t)].emplace_back(block, size_of(block));
   }

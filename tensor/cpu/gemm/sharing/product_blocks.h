@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensor/cpu/gemm/gemm.h"
+#include "tensor/cpu/gemm/sharing/shared_work.h"
 #include "tensor/cpu/gemm/sharing/thread_cut.h"
 #include "tensor/matrix_layout.h"
 #include "tensor/strided_loop.h"
@@ -72,7 +73,7 @@ struct ProductPlan {
   ThreadCut cut;  ///< of each product, into `parts`
 };
 
-/// The plan for at most `most_threads`. choose_cut(parts) gives the cut of a product.
+/// The plan for at most `most_threads`. choose_cut(parts) gives the cut of a product into at most `parts`.
 template <class ChooseCut>
 ProductPlan plan_products(const ProductExtents& e, int64_t grain, int64_t most_threads,
                           const ChooseCut& choose_cut) {
@@ -83,7 +84,9 @@ ProductPlan plan_products(const ProductExtents& e, int64_t grain, int64_t most_t
   };
   int64_t parts = 1;
   while (parts < threads && !is_even(parts)) ++parts;
-  return {threads, parts, parts == 1 ? ThreadCut{} : choose_cut(parts)};
+  const ThreadCut cut = parts == 1 ? ThreadCut{} : choose_cut(parts);  // for fewer, where more would wait
+  const int64_t all = e.count * cut.threads;
+  return {threads_in_use(all, threads), cut.threads, cut};
 }
 
 /// Calls multiply(index of a product, block of its c) for every block of all products, in `num_threads()`

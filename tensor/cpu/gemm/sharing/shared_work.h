@@ -9,6 +9,12 @@
 
 namespace tessera::kernels::cpu {
 
+/// As few of `threads` as have done `count` equal jobs no later than all of them.
+inline int64_t threads_in_use(int64_t count, int64_t threads) {
+  const int64_t most = std::max<int64_t>((count + threads - 1) / threads, 1);
+  return std::max<int64_t>((count + most - 1) / most, 1);
+}
+
 /// Items of work that belong to threads, each of which begins with its own, in their order, and then takes
 /// some of the others'. A thread that is delayed (by another program on its core, or a slower core) then does
 /// not delay the whole. Threads that have no items left look at those of their own group of eight first, and

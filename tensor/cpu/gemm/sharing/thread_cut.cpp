@@ -25,19 +25,33 @@ int64_t time_of(const ThreadCut& cut, int64_t m, int64_t n, const CutCosts& cost
   return slowest;
 }
 
-ThreadCut find_cut(int64_t m, int64_t n, int64_t threads, const CutCosts& costs) {
-  ThreadCut best;
-  int64_t least = INT64_MAX;
+struct TimedCut {
+  ThreadCut cut;
+  int64_t time;
+};
+
+/// The best cut for `threads` of those that take less than `limit`; time = limit: there is none.
+TimedCut find_cut(int64_t m, int64_t n, int64_t threads, const CutCosts& costs, int64_t limit) {
+  TimedCut best{{}, limit};
   const int64_t most_bands = std::min(threads, steps_of(m, costs.row_step));
   for (const bool runs : {false, true})
     for (int64_t bands = most_bands; bands >= 1; --bands) {
       const ThreadCut cut{threads, bands, costs.row_step, costs.column_step, runs};
-      const int64_t time = time_of(cut, m, n, costs, least);
-      if (time >= least) continue;
-      least = time;
-      best = cut;
+      const int64_t time = time_of(cut, m, n, costs, best.time);
+      if (time < best.time) best = {cut, time};
     }
   return best;
+}
+
+/// The best cut for as few threads as take no longer than all of them.
+ThreadCut find_cut(int64_t m, int64_t n, int64_t threads, const CutCosts& costs) {
+  const TimedCut best = find_cut(m, n, threads, costs, INT64_MAX);
+  if (best.time == 0) return best.cut;
+  // The multiply-adds alone take as many threads.
+  for (int64_t fewer = (m * n + best.time - 1) / best.time; fewer < threads; ++fewer)
+    if (const TimedCut found = find_cut(m, n, fewer, costs, best.time + 1); found.time <= best.time)
+      return found.cut;
+  return best.cut;
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ std::vector<double> losses_by_hand(int64_t steps, int64_t micro_batches, DType c
     std::optional<optim::GradientSquares> squares;
     for (int64_t first = 0; first < batch.size(); first += size) {
       const bool is_last = first + size >= batch.size();
-      if (is_last && !sharding) squares.emplace(optimizer->parameters());
+      if (is_last) squares.emplace(optimizer->parameters());
       std::optional<dist::Accumulation> accumulation;
       if (sharding && !is_last) accumulation.emplace(*sharding, false);
       const data::Batch micro = batch.micro_batch(first, size);
@@ -117,8 +117,7 @@ std::vector<double> losses_by_hand(int64_t steps, int64_t micro_batches, DType c
       losses.push_back(loss.value().item());
       loss.backward(Variable(Tensor::scalar(static_cast<float>(share))));
     }
-    const auto clip =
-        optim::clip_coefficient(optimizer->parameters(), 1.0, {.squares = squares ? &*squares : nullptr});
+    const auto clip = optim::clip_coefficient(optimizer->parameters(), 1.0);
     optimizer->step({.clip = clip.coefficient});
     optimizer->zero_grad();
     schedule.advance();

@@ -21,7 +21,7 @@ TEST_CASE(
       for (const int64_t threads : {1, 2, 7, 40}) {
         INFO(m, " x ", n, ", threads ", threads);
         const ThreadCut cut = threads == 1 ? ThreadCut{} : fastest_cut(m, n, threads, {8, 16, 16, 16});
-        const PartItems items(m, n, cut, threads, [](const ProductBlock& block) {
+        const PartItems items(m, n, cut, [](const ProductBlock& block) {
           return PartItems::Size{std::min<int64_t>(block.columns, 48), std::min<int64_t>(block.rows, 56)};
         });
         CHECK(items.widest() <= 48);
@@ -50,7 +50,7 @@ TEST_CASE(
         visit_all(packs_alone);
         CHECK(visited(2));
         int64_t columns = 0;
-        for (int64_t t = 0; t < threads; ++t)
+        for (int64_t t = 0; t < cut.threads; ++t)
           for (const ProductBlock& block : cut.pieces(m, n, t))
             if (!block.empty()) columns += (block.columns + 47) / 48;
         CHECK(packs_alone.load() <= columns);

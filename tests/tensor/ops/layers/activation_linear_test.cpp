@@ -113,7 +113,8 @@ TEST_CASE("activation_linear: by our kernels, results have the products' bits, o
   // panels.
   const MatmulBackend backend = matmul_backend();
   set_matmul_backend(MatmulBackend::packed);
-  // Few rows, and sums and weights that are longer than what is packed at once (4,096; 8,192).
+  // Few rows, sums and weights that are longer than what is packed at once (4,096; 8,192), and more f(x) than
+  // a pass has (16 MiB).
   for (const Size& s : {Size{700, 130, 50},
                         {1100, 75, 300},
                         {600, 300, 256},
@@ -122,7 +123,9 @@ TEST_CASE("activation_linear: by our kernels, results have the products' bits, o
                         {40, 1100, 20},
                         {20, 64, 50},
                         {50, 4200, 24},
-                        {60, 40, 8300}}) {
+                        {60, 40, 8300},
+                        {9000, 512, 24},
+                        {40, 140000, 8}}) {
     CAPTURE(text(s.rows, " x ", s.in, " to ", s.out));
     const Tensor x = random_tensor({s.rows, s.in}, f32, 1), w = random_tensor({s.out, s.in}, f32, 2),
                  dy = random_tensor({s.rows, s.out}, f32, 3);
