@@ -179,6 +179,13 @@ TEST_CASE("pipeline, small cases: a loss with a parameter, and of shape (1)") {
   });
 }
 
+TEST_CASE("pipeline, small cases: the norm has the sum over stages of a tied weight, not a stage's squares") {
+  test::require_no_problems(2, [](dist::World& world) {
+    return test::compare_steps(world, {.mesh = dist::pipeline_mesh(world, 2)}, test::tied_layers({0, 3}),
+                               test::regression_batches(2), {.steps = 1});
+  });
+}
+
 TEST_CASE("pipeline, small cases: gradients are scaled") {
   test::require_no_problems(2, [](dist::World& world) {
     return test::compare_steps(world, {.mesh = dist::pipeline_mesh(world, 2)}, test::tied_layers({0, 3}),

@@ -10,6 +10,7 @@
 #include "optim/clip.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/training/multi_tensor.h"
 
 namespace tessera::test {
 namespace {
@@ -99,6 +100,23 @@ std::vector<dist::MicroBatch> regression_batches(int count, int64_t rows, int64_
   return batches;
 }
 
+namespace {
+
+/// Notes the squares of each gradient after each backward, as products do; what changes a gradient later has
+/// to drop the note.
+std::vector<HookHandle> note_squares(const ParameterList& list) {
+  std::vector<HookHandle> hooks;
+  for (const NamedParameter& parameter : list)
+    if (parameter.requires_grad() && !parameter.shard)
+      hooks.push_back(parameter.variable.register_post_accumulate_grad_hook([](const Variable& of) {
+        const Tensor gradient = of.grad().value(), copy = gradient.clone();
+        gradient.note_squares(ops::power_sums({&copy, 1}, 2.0).item());
+      }));
+  return hooks;
+}
+
+}  // namespace
+
 std::vector<std::string> compare_steps(dist::World& world, const dist::PipelineOptions& options,
                                        const MakeModel& make, const std::vector<dist::MicroBatch>& batches,
                                        const ComparisonOptions& comparison) {
@@ -122,16 +140,21 @@ std::vector<std::string> compare_steps(dist::World& world, const dist::PipelineO
   const int copy = mesh.index("replica") * mesh.size("shard") + mesh.index("shard");
   const std::vector<dist::MicroBatch> own(batches.begin() + count * copy,
                                           batches.begin() + count * (copy + 1));
+  const ParameterList list = pipeline.parameters();
+  list.reducer()->take_squares(list, count);
+  std::vector<HookHandle> hooks = note_squares(list);
   double loss = 0;
   for (int step = 0; step < comparison.steps; ++step) {
     if (comparison.before_step) comparison.before_step(*stages.module, step);
     loss = pipeline.train_step(own, comparison.scale);
   }
+  list.reducer()->take_squares(list, 0);
+  for (HookHandle& hook : hooks) hook.remove();
   const double expected = train_one_device(whole, options, batches, comparison);
   if (!(std::abs(loss - expected) <= comparison.tolerance))
     problems.push_back(text("loss ", loss, ", on one device ", expected));
   compare_gradients(problems, *stages.module, *whole.module, comparison.tolerance);
-  const double norm = optim::grad_norm(pipeline.parameters()).item(),
+  const double norm = optim::grad_norm(list).item(),
                expected_norm = optim::grad_norm(whole.module->parameters()).item();
   if (!(std::abs(norm - expected_norm) <= comparison.tolerance * std::max(1.0, expected_norm)))
     problems.push_back(text("norm ", norm, ", on one device ", expected_norm));
