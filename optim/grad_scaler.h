@@ -46,7 +46,9 @@ class GradScaler {
   const Tensor& scale() const { return scale_; }
 
   /// Divides every gradient by the scale in place, in the pass that searches infinities and NaN. Returns
-  /// whether all are finite, on all ranks where the list carries a reducer. Throws DTypeError, naming the
+  /// whether all are finite, on all ranks where the list carries a reducer. The same pass notes each
+  /// gradient's squares for the norm: what then writes to it by pointer or by a collective has to call
+  /// `Tensor::bump_version`. Throws DTypeError, naming the
   /// parameter, for an f16 gradient, in which small values would underflow (Variable::set_grad_dtype makes it
   /// f32), and ValueError when called twice in one step.
   bool unscale(const ParameterList& parameters);

@@ -13,8 +13,9 @@ namespace tessera::optim {
 /// matrices, are still in the cache. The sums are noted at the gradients (`Tensor::noted_squares`), and a
 /// norm then does not read these again. Small gradients, and those of a model of which all are still in the
 /// cache, are left to the norm, which sums them in one pass. Sums of products are added in another order, so
-/// a norm may differ in its last bits. With a reducer the sums are those of its ranges, taken when the ranks
-/// have reduced them; the bits are the same. On a device nothing is summed: the host would wait for it.
+/// a norm may differ in its last bits. Of sharded gradients the sums are those of the ranges that their norm
+/// adds up, taken when the ranks have reduced them, with its bits. On a device nothing is summed: the host
+/// would wait for it.
 ///
 ///     const optim::GradientSquares squares(adam.parameters());
 ///     loss.backward();
@@ -32,7 +33,7 @@ class GradientSquares {
   std::optional<ops::ProductSquaresScope> products_;
   std::vector<HookHandle> hooks_;
   std::vector<int64_t> left_;  // by parameter: backwards until its gradient is complete
-  ParameterList reduced_;  // the list, if it has a reducer
+  ParameterList reduced_;      // the list, if it has a reducer
 };
 
 }  // namespace tessera::optim

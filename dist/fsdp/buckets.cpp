@@ -47,7 +47,7 @@ void Buckets::begin(std::span<const Variable> leaves) {
   for (FlatParameter* flat : flats_) flat->gradient().prepare();
   for (Bucket& bucket : buckets_) {
     bucket.pending = 0;
-    bucket.squares.clear();
+    bucket.ranges.clear();
   }
   for (const Variable& leaf : leaves)
     if (const auto found = bucket_of_.find(leaf.impl().get()); found != bucket_of_.end())
@@ -73,29 +73,21 @@ void Buckets::start_complete() {
   for (; summed_ < started_ && buckets_[summed_].calls.is_done(); ++summed_) sum_squares(buckets_[summed_]);
 }
 
-std::vector<Tensor> Buckets::ranges(const Bucket& bucket) const {
-  std::vector<Tensor> ranges;
+void Buckets::sum_squares(Bucket& bucket) const {
   for (const Member& member : bucket.members) {
     const FlatGradient& gradient = member.flat->gradient();
-    if (gradient.takes_squares()) gradient.append_ranges(member.index, gradient.buffer(), ranges);
+    if (gradient.takes_squares()) gradient.append_ranges(member.index, gradient.buffer(), bucket.ranges);
   }
-  return ranges;
-}
-
-void Buckets::sum_squares(Bucket& bucket) const {
-  const std::vector<Tensor> ranges = this->ranges(bucket);
-  if (ranges.empty()) return;
-  const Tensor sums = ops::power_sums(ranges, 2.0);
-  bucket.squares.assign(sums.data<double>(), sums.data<double>() + sums.numel());
+  if (!bucket.ranges.empty()) bucket.squares = ops::power_sums(bucket.ranges, 2.0);
 }
 
 /// Once nothing is written to the array any more.
 void Buckets::note_squares() {
   gradients_.bump_version();  // a collective does not
-  for (const Bucket& bucket : buckets_) {
-    if (bucket.squares.empty()) continue;
-    const std::vector<Tensor> ranges = this->ranges(bucket);
-    for (size_t i = 0; i < ranges.size(); ++i) ranges[i].note_squares(bucket.squares[i]);
+  for (Bucket& bucket : buckets_) {
+    for (size_t i = 0; i < bucket.ranges.size(); ++i)
+      bucket.ranges[i].note_squares(bucket.squares.data<double>()[i]);
+    bucket.ranges.clear();
   }
 }
 

@@ -45,10 +45,10 @@ class Buckets {
     std::vector<Member> members = {};
     int64_t pending = 0;
     MessageCalls calls = {};
-    std::vector<double> squares = {};  // of its ranges, once averaged
+    std::vector<Tensor> ranges = {};  // whose squares were summed
+    Tensor squares = {};              // their sums
   };
   void start_complete();
-  std::vector<Tensor> ranges(const Bucket& bucket) const;
   void sum_squares(Bucket& bucket) const;
   void note_squares();
 

@@ -218,6 +218,7 @@ void EngineCore::backward(const Variable& loss, std::optional<double> weight) {
 
 /// For the norm. Under a loss scaler, unscaling sums the squares: those of backward are of scaled gradients.
 void EngineCore::take_squares(int64_t backwards) {
+  squares_.reset();  // before others are asked for
   if (!scaler_) squares_ = std::make_unique<optim::GradientSquares>(optimizer_->parameters(), backwards);
 }
 

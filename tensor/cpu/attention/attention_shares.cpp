@@ -28,32 +28,17 @@ bool deals_evenly(int64_t count, int64_t threads) {
   return 10 * count >= 9 * threads * most;
 }
 
-/// The parts of tiles `begin` to `end` of all heads, each of at most `most`.
-void QueryShares::append_parts(int64_t begin, int64_t end, int64_t most,
-                               std::vector<QueryPart>& parts) const {
-  while (begin < end) {
-    // Parts end where those of other shares do, so that a part's keys are packed for all of it.
-    const int64_t head = begin / tiles_, first = begin - head * tiles_,
-                  last = std::min({(first / most + 1) * most, tiles_, end - head * tiles_});
-    parts.push_back({head, first * attention_tile, std::min(last * attention_tile, queries_)});
-    begin = head * tiles_ + last;
-  }
-}
-
 QueryShares::QueryShares(const AttentionCall& call, const AttentionExtents& e, int64_t most_threads,
                          int64_t grain)
     : queries_(e.queries), tiles_((e.queries + attention_tile - 1) / attention_tile) {
-  const int64_t heads = e.batch * e.heads, tiles = heads * tiles_,
+  const int64_t heads = e.batch * e.heads,
                 threads = attention_threads(heads * e.queries * e.keys, e.width, most_threads, grain);
-  shares_.resize(static_cast<size_t>(threads));
   if (deals_evenly(heads, threads)) {
-    for (int64_t i = 0; i < threads; ++i)
-      append_parts(heads * i / threads * tiles_, heads * (i + 1) / threads * tiles_, part_tiles,
-                   shares_[static_cast<size_t>(i)]);
+    for (int64_t i = 0; i <= threads; ++i) edges_.push_back(heads * i / threads * tiles_);
     return;
   }
   std::vector<int64_t> before{0};  // the cost of the tiles before each one
-  before.reserve(static_cast<size_t>(tiles + 1));
+  before.reserve(static_cast<size_t>(heads * tiles_ + 1));
   for (int64_t head = 0; head < heads; ++head) {
     const VisibleKeys visible(call, e, head / e.heads, head % e.heads);
     for (int64_t i = 0; i < queries_; i += attention_tile) {
@@ -62,32 +47,9 @@ QueryShares::QueryShares(const AttentionCall& call, const AttentionExtents& e, i
                        std::max<int64_t>(visible.end(last) - visible.begin(i), 0));
     }
   }
-  const auto cost_of = [&](int64_t begin, int64_t end) {
-    return before[static_cast<size_t>(end)] - before[static_cast<size_t>(begin)];
-  };
-  const int64_t all = before.back();
-  int64_t longest = 0;
-  for (int64_t i = 0, begin = 0; i < threads; ++i) {
-    const int64_t end =
-        std::lower_bound(before.begin(), before.end(), all * (i + 1) / threads) - before.begin();
-    append_parts(begin, end, part_tiles, shares_[static_cast<size_t>(i)]);
-    longest = std::max(longest, cost_of(begin, end));
-    begin = end;
-  }
-  if (10 * all >= 9 * threads * longest) return;
-  // Some eight parts a thread.
-  std::vector<QueryPart> parts;
-  append_parts(0, tiles, std::clamp<int64_t>(tiles / (8 * threads), 1, part_tiles), parts);
-  std::vector<int64_t> costs;
-  for (const QueryPart& part : parts) {
-    const int64_t first = part.head * tiles_ + part.first / attention_tile;
-    costs.push_back(cost_of(first, first + (part.end - part.first + attention_tile - 1) / attention_tile));
-  }
-  shares_.clear();
-  for (const std::vector<int64_t>& jobs : deal_by_cost(costs, threads)) {
-    std::vector<QueryPart>& share = shares_.emplace_back();
-    for (const int64_t job : jobs) share.push_back(parts[static_cast<size_t>(job)]);
-  }
+  for (int64_t i = 0; i <= threads; ++i)
+    edges_.push_back(std::lower_bound(before.begin(), before.end(), before.back() * i / threads) -
+                     before.begin());
 }
 
 namespace {

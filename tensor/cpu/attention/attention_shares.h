@@ -24,30 +24,39 @@ struct QueryPart {
   int64_t head, first, end;
 };
 
-/// The forward's shares: ranges of equal cost in the row of all tiles of queries of all heads. Where tiles
-/// are too large for equal ranges, they are dealt by cost. A share is made of parts, each within a head, that
-/// a thread with nothing left takes from another.
+/// The forward's shares: ranges of equal cost in the row of all tiles of queries of all heads. A share is
+/// made of parts, each within a head, that a thread with nothing left takes from another.
 class QueryShares {
  public:
   QueryShares(const AttentionCall& call, const AttentionExtents& e, int64_t most_threads,
               int64_t grain = attention_grain);
 
-  int64_t count() const { return std::ssize(shares_); }
+  int64_t count() const { return static_cast<int64_t>(edges_.size()) - 1; }
   /// The parts of a share, and one of them, in their order.
   /// @{
-  int64_t parts(int64_t share) const { return std::ssize(shares_[static_cast<size_t>(share)]); }
-  const QueryPart& part(int64_t share, int64_t i) const {
-    return shares_[static_cast<size_t>(share)][static_cast<size_t>(i)];
+  int64_t parts(int64_t share) const {
+    const int64_t begin = edges_[static_cast<size_t>(share)], end = edges_[static_cast<size_t>(share + 1)];
+    return begin < end ? part_of(end - 1) - part_of(begin) + 1 : 0;
+  }
+  QueryPart part(int64_t share, int64_t i) const {
+    const int64_t begin = edges_[static_cast<size_t>(share)], end = edges_[static_cast<size_t>(share + 1)],
+                  index = part_of(begin) + i, head = index / parts_of_head(),
+                  first = head * tiles_ + index % parts_of_head() * part_tiles,
+                  last = std::min(first + part_tiles, (head + 1) * tiles_);
+    return {head, (std::max(first, begin) - head * tiles_) * attention_tile,
+            std::min((std::min(last, end) - head * tiles_) * attention_tile, queries_)};
   }
   /// @}
 
  private:
   static constexpr int64_t part_tiles = 16;  ///< a thread that takes a part packs its keys again
 
-  void append_parts(int64_t begin, int64_t end, int64_t most, std::vector<QueryPart>& parts) const;
+  int64_t parts_of_head() const { return (tiles_ + part_tiles - 1) / part_tiles; }
+  /// The part that a tile belongs to.
+  int64_t part_of(int64_t tile) const { return tile / tiles_ * parts_of_head() + tile % tiles_ / part_tiles; }
 
   int64_t queries_, tiles_;  ///< of a head
-  std::vector<std::vector<QueryPart>> shares_;
+  std::vector<int64_t> edges_;
 };
 
 /// Deals out jobs so that the busiest thread has little to do: the dearest job first, each to the thread with

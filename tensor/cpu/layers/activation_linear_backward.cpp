@@ -289,8 +289,8 @@ class BackwardInPasses {
 
   void run() {
     const bool wanted = std::exchange(product_squares.wanted, false);
-    // The last range may be shorter: a product of it and those before would have others.
-    const int64_t whole = (e_.rows - 1) / range_ * range_;
+    // The last range may be shorter: a product of it and some before it would have others.
+    const int64_t whole = e_.rows <= step_ ? 0 : (e_.rows - 1) / range_ * range_;
     int64_t first = 0;
     do {
       const int64_t end = first < whole ? std::min(first + step_, whole) : e_.rows;

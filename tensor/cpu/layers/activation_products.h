@@ -19,7 +19,8 @@ namespace tessera::kernels::cpu {
 inline constexpr int64_t activation_block_elements = 96 * 1024;
 
 /// Elements of f(x), 16 MiB of f32, that a call has at once where the activation and the products run one
-/// after the other.
+/// after the other; more where rows are so long that 16 of the forward, or a range of the weight's gradient,
+/// have more.
 inline constexpr int64_t activation_pass_elements = 4 << 20;
 
 /// The elementwise loops of an activation: y = f(x), dx = f'(x) dy, and, where it exists, both in one pass.

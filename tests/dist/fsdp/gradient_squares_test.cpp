@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <stdexcept>
 
 #include "autograd/functions/elementwise/activation.h"
 #include "autograd/functions/matmul.h"
@@ -123,6 +124,34 @@ std::vector<std::string> problems_of(World& world, const Setting& setting) {
       ops::scale_in_place({&gradient, 1}, half);
     }
   expect(norm() == twice / 2, "the norm of scaled gradients differs");
+
+  // A backward that an exception ends leaves nothing; nor do micro-batches that are not reduced.
+  list.zero_grad();
+  {
+    HookHandle hook = model.a.weight.register_post_accumulate_grad_hook(
+        [](const Variable&) { throw std::runtime_error("ended"); });
+    try {
+      backward(model, world.rank() + 5);
+      problems.push_back("the hook was not called");
+    } catch (const std::runtime_error&) {
+    }
+    hook.remove();
+  }
+  list.zero_grad();
+  backward(model, world.rank());
+  expect(norm() == once, "the norm after a backward that did not end differs");
+  list.zero_grad();
+  {
+    const Accumulation accumulation(sharding, false);
+    backward(model, world.rank());
+  }
+  backward(model, world.rank() + 9);
+  expect(noted() == ranges_of(sharding, list).size(), "no squares of two micro-batches");
+  const double both = norm();
+  expect(std::abs(both - twice) < (setting.reduce ? 1e-2 : 1e-4) * twice,
+         "the norm of two micro-batches differs");
+  for (const Tensor& range : ranges_of(sharding, list)) range.bump_version();
+  expect(norm() == both, "the norm of two micro-batches differs from that of their values");
 
   list.zero_grad();
   list.reducer()->take_squares(list, 0);
