@@ -24,6 +24,19 @@ import turns as turn_taking
 
 HERE = pathlib.Path(__file__).resolve().parent
 GOAL = 1.3  # times PyTorch's loop with a cache, in every case
+READ_GOAL = 0.85  # of the machine's read rate, for one row, whose time is that of reading the weights
+
+
+def judged(r):
+    """The goal of a case, and whether it is met."""
+    goal, misses = f"{GOAL:g}", []
+    if r["ratio"]["median"] < GOAL:
+        misses.append(f"ratio {r['ratio']['median']:.2f} of {GOAL:g}")
+    if r["batch"] == 1:
+        goal += f", reading {READ_GOAL:g}"
+        if r["share_of_read_rate"]["median"] < READ_GOAL:
+            misses.append(f"reading {r['share_of_read_rate']['median']:.2f} of {READ_GOAL:g}")
+    return goal, "missing: " + " and ".join(misses) if misses else "met"
 
 
 class Generator(turn_taking.Side):
@@ -108,8 +121,7 @@ def row(r):
         f"{r['weights_gb_per_second']:.1f}, {r['read_gb_per_second']:.1f}",
         f"{100 * shares['median']:.0f} % ({100 * shares['quartiles'][0]:.0f}, {100 * shares['quartiles'][1]:.0f})",
         f"{r['memory_ratio']:.2f}",
-        f"{GOAL:g}",
-        "met" if r["ratio"]["median"] >= GOAL else f"missing: ratio {r['ratio']['median']:.2f} of {GOAL:g}",
+        *judged(r),
     ]
     return "| " + " | ".join(cells) + " |"
 
