@@ -13,7 +13,7 @@ struct NormOptions {
 /// The p-norm of all gradients as one vector: 0-dim f64, on the device for gradients of a CUDA device without
 /// a reducer, where the host does not wait for it. Sums are in f64, within a parameter over blocks of
 /// fixed size and then over the parameters in index order, so that the bits do not depend on threads. For
-/// p = 2, gradients whose squares were noted (`Tensor::noted_squares`) are not read. With a reducer the
+/// p = 2, gradients with a note of their squares (`Tensor::noted_squares`) are not read. With a reducer the
 /// sum is over all ranks, in the reducer's order. Missing gradients count 0. Throws ValueError unless p > 0,
 /// ConfigError for a list made before its parameters were sharded or one of shards without a reducer, and,
 /// with `error_if_nonfinite`, NonFiniteError naming the first non-finite gradient and its rank.

@@ -8,7 +8,7 @@
 namespace tessera {
 
 /// Sums of squares of the values of a tensor and its views, each of one window of their memory, as long as
-/// the values stay as they are.
+/// the values stay as they are. Test: tests/optim/gradient_squares_test.cpp.
 class NotedSquares {
  public:
   /// Notes the sum of the `numel` values from `data` on, as they are at `version`. Sums of other versions are

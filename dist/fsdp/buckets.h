@@ -45,8 +45,8 @@ class Buckets {
     std::vector<Member> members = {};
     int64_t pending = 0;
     MessageCalls calls = {};
-    std::vector<Tensor> ranges = {};  // whose squares were summed
-    Tensor squares = {};              // their sums
+    std::vector<Tensor> ranges = {};  // that `squares` has the sums of
+    Tensor squares = {};
   };
   void start_complete();
   void sum_squares(Bucket& bucket) const;

@@ -24,7 +24,7 @@ import turns as turn_taking
 
 HERE = pathlib.Path(__file__).resolve().parent
 GOAL = 1.3  # times PyTorch's loop with a cache, in every case
-READ_GOAL = 0.85  # of the machine's read rate, for one row, whose time is that of reading the weights
+READ_GOAL = 0.85  # of the machine's read rate, for one row: its time is that of reading the weights
 
 
 def judged(r):

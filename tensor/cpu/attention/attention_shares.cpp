@@ -109,10 +109,10 @@ std::vector<std::vector<int64_t>> deal_by_cost(std::span<const int64_t> costs, i
   });
   Dealt dealt = deal_to_least(order, costs, threads);
   const int64_t all = std::accumulate(costs.begin(), costs.end(), int64_t{0});
-  if (10 * all >= 9 * threads * dealt.busiest && all > 0) return dealt.jobs;
+  if (10 * all >= 9 * threads * dealt.busiest && all > 0) return std::move(dealt.jobs);
   std::vector<std::vector<int64_t>> fewer =
       deal_to_fullest(order, costs, dealt.busiest + dealt.busiest / more_of_busiest);
-  return std::ssize(fewer) < threads ? fewer : dealt.jobs;
+  return std::move(std::ssize(fewer) < threads ? fewer : dealt.jobs);
 }
 
 }  // namespace tessera::kernels::cpu

@@ -267,7 +267,7 @@ class PackedBackward {
 };
 
 /// The same by products and a pass over f(x) and f'(x), one after the other, for some rows at a time: whole
-/// ranges of the weight's gradient, whose sums are then added in the order of one product.
+/// ranges of the weight's gradient, so that sums are added in the order of one product.
 class BackwardInPasses {
  public:
   BackwardInPasses(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,

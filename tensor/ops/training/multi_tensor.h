@@ -14,8 +14,8 @@ namespace tessera::ops {
 /// For each tensor the sum of |x|^p in f64, or the largest |x| for p = infinity: f64 of shape (tensors), 0
 /// for an undefined or empty tensor. Sums are over blocks of fixed size from the tensor's start, the blocks
 /// in index order, so the bits depend on neither threads nor processor. NaN stays NaN. For p = 2 a contiguous
-/// tensor whose sum was noted (`Tensor::noted_squares`) is not read; a sum that a product noted is in the
-/// product's order. Throws ValueError unless p > 0.
+/// tensor with a note of its sum (`Tensor::noted_squares`) is not read; a product notes the sum in an order
+/// of its own. Throws ValueError unless p > 0.
 Tensor power_sums(std::span<const Tensor> tensors, double p);
 
 /// x *= factor, in place. `factor`: 0-dim f64, rounded to f32 first for tensors narrower than f64.

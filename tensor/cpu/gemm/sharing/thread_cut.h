@@ -48,9 +48,9 @@ struct ThreadCut {
 /// The time of thread `i` in units of k multiply-adds.
 int64_t thread_time(const ThreadCut& cut, int64_t m, int64_t n, int64_t i, const CutCosts& costs);
 
-/// The cut of c (m, n) whose slowest thread takes the least time, of those for at most `threads`; of equal
-/// ones that with the fewest threads, as the others would wait, and then with the most bands, as the
-/// operations around a product are cut by rows. Depends on its arguments alone. Remembered per thread.
+/// The fastest cut of c (m, n) for at most `threads`, by the time of the slowest thread; of equal ones that
+/// with the fewest threads, as the others would wait, and then with the most bands, as the operations around
+/// a product are cut by rows. Depends on its arguments alone. Remembered per thread.
 ThreadCut fastest_cut(int64_t m, int64_t n, int64_t threads, const CutCosts& costs);
 
 }  // namespace tessera::kernels::cpu
