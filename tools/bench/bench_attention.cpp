@@ -1,5 +1,6 @@
-// Causal self-attention, forward and backward, at the sizes of the models and without dropout. FLOP/s counts
-// the visible pairs of a query and a key, T (T + 1) / 2, as the profiler does.
+// Causal self-attention, forward and backward, at the sizes of the models, without dropout and, where the
+// model trains with it, also with it. FLOP/s counts the visible pairs of a query and a key, T (T + 1) / 2, as
+// the profiler does.
 //
 //     build/release/bin/bench/bench_attention
 
@@ -15,6 +16,7 @@ using namespace tessera;
 struct Size {
   const char* name;
   int64_t batch, time, heads, width;
+  double dropout;  ///< of the weights, in training
 };
 
 Tensor values(const Shape& shape, DType dtype) {
@@ -32,11 +34,11 @@ Tensor third_of(const Tensor& qkv, const Size& size, int64_t which) {
       .transpose(1, 2);
 }
 
-void attention(benchmark::State& state, Size size, bool backward, DType dtype) {
+void attention(benchmark::State& state, Size size, bool backward, DType dtype, double dropout) {
   const int64_t channels = size.heads * size.width;
   const Tensor qkv = values({size.batch, size.time, 3 * channels}, dtype), gradient = Tensor::empty_like(qkv);
   const Tensor q = third_of(qkv, size, 0), k = third_of(qkv, size, 1), v = third_of(qkv, size, 2);
-  const AttentionOptions options{.causal = true};
+  const AttentionOptions options{.causal = true, .dropout = dropout, .key = 7};
   const ops::Attention forward = ops::attention(q, k, v, options);
   for (auto _ : state) {
     if (backward)
@@ -56,12 +58,16 @@ void attention(benchmark::State& state, Size size, bool backward, DType dtype) {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  for (const Size& size : {Size{"nano_cpu", 12, 64, 4, 32}, Size{"nano", 8, 256, 6, 64},
-                           Size{"width_768", 2, 512, 12, 64}, Size{"gpt_lite", 1, 2048, 12, 64}})
+  for (const Size& size : {Size{"nano_cpu", 12, 64, 4, 32, 0.1}, Size{"nano", 8, 256, 6, 64, 0.2},
+                           Size{"width_768", 2, 512, 12, 64, 0}, Size{"gpt_lite", 1, 2048, 12, 64, 0.1}})
     for (const bool backward : {false, true})
       for (const DType dtype : {f32, bf16})
-        benchmark::RegisterBenchmark(text(dtype, "/", size.name, backward ? "/backward" : "/forward").c_str(),
-                                     attention, size, backward, dtype)
-            ->UseRealTime();
+        for (const double dropout : {0.0, size.dropout}) {
+          const std::string name =
+              text(dtype, "/", size.name, backward ? "/backward" : "/forward", dropout > 0 ? "/dropout" : "");
+          benchmark::RegisterBenchmark(name.c_str(), attention, size, backward, dtype, dropout)
+              ->UseRealTime();
+          if (size.dropout == 0) break;
+        }
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -51,30 +51,40 @@ void factors_of_row(const MaskRow& mask, const PhiloxKeys& keys, const Factors<A
     out[i] = A(0);
 }
 
-/// Two rows at a time.
+/// Rows whose words are computed together: as many chains of products as the registers hold.
+constexpr int factor_rows = register_bytes == 64 ? 4 : 2;
+
+/// `factor_rows` rows at a time.
 template <class A>
 void dropout_factors(const MaskRow& mask, const AttentionRow<A>* rows, int64_t count, int64_t step,
                      int64_t leading, A* out) {
   const PhiloxKeys keys(mask.key);
   const Factors<A> factors(mask);
   const auto row_step = static_cast<uint64_t>(step);
-  for (int64_t r = 0; r < count; r += 2) {
-    const uint64_t element = mask.first + static_cast<uint64_t>(r) * row_step;
-    A *const first = out + r * leading, *const second = first + leading;
-    const int64_t n = rows[r].visible, m = r + 1 < count ? rows[r + 1].visible : 0;
-    if (element % 4 == 0 && row_step % 4 == 0) {
-      const uint64_t block = element / 4, other = block + row_step / 4;
-      for (int64_t done = 0; done < (n > m ? n : m); done += factor_group) {
-        const uint64_t blocks = static_cast<uint64_t>(done) / 4;
-        uint32_t words[2][factor_group];
-        philox_words(keys, block + blocks, other + blocks, mask.sample, mask.step, words[0], words[1]);
-        factors.store(words[0], n - done, first + done);
-        factors.store(words[1], m - done, second + done);
-      }
+  for (int64_t begin = 0; begin < count; begin += factor_rows) {
+    const int64_t end = begin + factor_rows < count ? begin + factor_rows : count;
+    const uint64_t element = mask.first + static_cast<uint64_t>(begin) * row_step;
+    if (element % 4 != 0 || row_step % 4 != 0) {
+      for (int64_t r = begin; r < end; ++r)
+        factors_of_row(mask, keys, factors, mask.first + static_cast<uint64_t>(r) * row_step,
+                       rows[r].visible, out + r * leading);
       continue;
     }
-    factors_of_row(mask, keys, factors, element, n, first);
-    if (m > 0) factors_of_row(mask, keys, factors, element + row_step, m, second);
+    uint64_t blocks[factor_rows];
+    int64_t visible[factor_rows], most = 0;
+    for (int r = 0; r < factor_rows; ++r) {
+      blocks[r] = (element + static_cast<uint64_t>(r) * row_step) / 4;
+      visible[r] = begin + r < end ? rows[begin + r].visible : 0;
+      most = most < visible[r] ? visible[r] : most;
+    }
+    for (int64_t done = 0; done < most; done += factor_group) {
+      uint32_t words[factor_rows][factor_group];
+      philox_words(keys, blocks, mask.sample, mask.step, words);
+      for (int r = 0; r < factor_rows; ++r) {
+        factors.store(words[r], visible[r] - done, out + (begin + r) * leading + done);
+        blocks[r] += philox_lanes;
+      }
+    }
   }
 }
 

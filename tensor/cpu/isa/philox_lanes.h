@@ -60,6 +60,14 @@ template <int first, int... i>
   return __builtin_shufflevector(a, b, (first + i / 2 + (i % 2) * blocks_of_register)...);
 }
 
+/// All of v is computed before what follows. The compiler would else put all rounds of one register before those
+/// of the next, and the processor would wait for each product. Narrow registers are too few to gain by it.
+template <int count>
+[[gnu::always_inline]] inline void take_turns(PhiloxLanes (&v)[count]) {
+  if constexpr (register_bytes == 64 && count == 4)
+    asm("" : "+v"(v[0]), "+v"(v[1]), "+v"(v[2]), "+v"(v[3]));
+}
+
 /// The words of the blocks of `count` registers: register r has blocks from blocks[r] on.
 template <int count>
 [[gnu::always_inline]] inline void register_words(const PhiloxKeys& keys, const uint64_t (&blocks)[count],
@@ -75,7 +83,8 @@ template <int count>
     c3[r] = PhiloxLanes{} + step;
   }
 #pragma GCC unroll 10
-  for (int round = 0; round < 10; ++round)
+  for (int round = 0; round < 10; ++round) {
+#pragma GCC unroll 8
     for (int r = 0; r < count; ++r) {
       const PhiloxLanes p0 = multiply_halves(c0[r], 0xD2511F53u), p1 = multiply_halves(c2[r], 0xCD9E8D57u);
       c0[r] = (p1 >> 32) ^ c1[r] ^ keys.first[round];
@@ -83,6 +92,9 @@ template <int count>
       c1[r] = p1;
       c3[r] = p0;
     }
+    take_turns(c0);
+    take_turns(c2);
+  }
   for (int r = 0; r < count; ++r) {
     const PhiloxLanes first = (c0[r] & low) | (c1[r] << 32), second = (c2[r] & low) | (c3[r] << 32);
     const PhiloxLanes lower = interleaved<0>(first, second, lanes),
@@ -109,14 +121,19 @@ template <int count>
   }
 }
 
-/// The same for two ranges of 8 blocks.
-[[gnu::always_inline]] inline void philox_words(const PhiloxKeys& keys, uint64_t first_block,
-                                                uint64_t second_block, uint32_t sample, uint32_t step,
-                                                uint32_t* first, uint32_t* second) {
+/// The same for several ranges of 8 blocks.
+template <int ranges>
+[[gnu::always_inline]] inline void philox_words(const PhiloxKeys& keys, const uint64_t (&blocks)[ranges],
+                                                uint32_t sample, uint32_t step,
+                                                uint32_t (&words)[ranges][4 * philox_lanes]) {
   for (int i = 0; i < philox_lanes; i += blocks_of_register) {
-    const auto past = static_cast<uint64_t>(i);
-    register_words<2>(keys, {first_block + past, second_block + past}, sample, step,
-                      {first + 4 * i, second + 4 * i});
+    uint64_t from[ranges];
+    uint32_t* to[ranges];
+    for (int r = 0; r < ranges; ++r) {
+      from[r] = blocks[r] + static_cast<uint64_t>(i);
+      to[r] = words[r] + 4 * i;
+    }
+    register_words<ranges>(keys, from, sample, step, to);
   }
 }
 
@@ -133,10 +150,11 @@ template <int count>
   }
 }
 
-inline void philox_words(const PhiloxKeys& keys, uint64_t first_block, uint64_t second_block, uint32_t sample,
-                         uint32_t step, uint32_t* first, uint32_t* second) {
-  philox_words<1>(keys, first_block, sample, step, first);
-  philox_words<1>(keys, second_block, sample, step, second);
+template <int ranges>
+[[gnu::always_inline]] inline void philox_words(const PhiloxKeys& keys, const uint64_t (&blocks)[ranges],
+                                                uint32_t sample, uint32_t step,
+                                                uint32_t (&words)[ranges][4 * philox_lanes]) {
+  for (int r = 0; r < ranges; ++r) philox_words<1>(keys, blocks[r], sample, step, words[r]);
 }
 
 #endif
