@@ -98,7 +98,7 @@ class PackedRows {
       pack_pairs(from, leading, false, k_, m, {memory_, PairPanels::stride_for(k_)});
   }
   /// c (m, n) += these rows times `b`.
-  void multiply(int64_t m, int64_t n, const PairPanels& b, PairTarget target) const {
+  void multiply(int64_t m, int64_t n, const PairPanels& b, PairTarget target, RowsAhead& ahead) const {
     if (multiplies_pairs_on_tiles())
       return multiply_tiles(m, n, k_, TileRows::packed(reinterpret_cast<const bfloat16*>(memory_), k_), b,
                             target);
@@ -108,7 +108,7 @@ class PackedRows {
       target.squares = squares.at(i, 0);
       const auto* panel =
           reinterpret_cast<const bfloat16*>(memory_ + i / panel_width * PairPanels::stride_for(k_));
-      multiply_pairs(std::min(panel_width, m - i), n, k_, {panel, 2, 2 * panel_width}, b, target);
+      multiply_pairs(std::min(panel_width, m - i), n, k_, {panel, 2, 2 * panel_width}, b, target, &ahead);
     }
   }
 
@@ -168,10 +168,18 @@ PairPanels panels_at(const PairPanels& panels, int64_t p, int64_t j) {
 /// A b that is packed already: its panels from the block's first column on; else nothing.
 using KeptPanels = std::optional<PairPanels>;
 
-/// The product over one range of k in the calling thread.
+/// Adds the columns of b from j on that are packed together.
+template <class C>
+void add_columns(RowsAhead& ahead, const Gemm<bfloat16, C>& gemm, int64_t j, int64_t columns) {
+  const int64_t rows = gemm.b_transposed ? columns : gemm.k, length = gemm.b_transposed ? gemm.k : columns;
+  ahead.add(gemm.b_at(0, j), 2 * gemm.ldb, rows, 2 * length);
+}
+
+/// The product over one range of k in the calling thread. While it multiplies, the cache is asked for what is
+/// packed next: further columns of b, or the operands of the range `next` (null: there is none).
 template <class C>
 void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias, const KeptPanels& kept,
-                      SquareSums squares) {
+                      SquareSums squares, const Gemm<bfloat16, C>* next) {
   const int64_t width = block_columns(gemm.k, gemm.n),
                 height = gemm.a_transposed ? packed_together(gemm.m, gemm.k) : gemm.m;
   const Scratch<uint32_t> packed_b(kept ? 0 : PairPanels::size_for(gemm.k, width));
@@ -187,10 +195,18 @@ void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias, const Ke
       const PairPanels panels = kept ? panels_at(*kept, 0, j) : own;
       PairTarget target = target_of(band, bias, j);
       target.squares = squares.at(i, j);
+      RowsAhead ahead;
+      if (j + width < gemm.n) {
+        if (!kept) add_columns(ahead, gemm, j + width, std::min(width, gemm.n - j - width));
+      } else if (next && i + height >= gemm.m) {
+        if (next->a_transposed) ahead.add(next->a, 2 * next->lda, next->k, 2 * std::min(height, next->m));
+        if (!kept) add_columns(ahead, *next, 0, std::min(width, next->n));
+      }
+      ahead.spread(ahead_turns(band.m, columns, gemm.k));
       if (gemm.a_transposed)
-        rows.multiply(band.m, columns, panels, target);
+        rows.multiply(band.m, columns, panels, target, ahead);
       else
-        multiply_pairs(band.m, columns, gemm.k, {band.a, band.lda, 2}, panels, target);
+        multiply_pairs(band.m, columns, gemm.k, {band.a, band.lda, 2}, panels, target, &ahead);
     }
   }
 }
@@ -200,9 +216,13 @@ template <class C>
 void multiply_all_ranges(const Gemm<bfloat16, C>& gemm, const float* bias, const KeptPanels& kept,
                          SquareSums squares = {}) {
   const int64_t step = longest_range(gemm);
-  for (int64_t p = 0; p < gemm.k; p += step)
-    multiply_k_range(range_of(gemm, p, std::min(step, gemm.k - p)), p == 0 ? bias : nullptr,
-                     kept ? panels_at(*kept, p, 0) : kept, p + step >= gemm.k ? squares : SquareSums());
+  const auto range_from = [&](int64_t p) { return range_of(gemm, p, std::min(step, gemm.k - p)); };
+  for (int64_t p = 0; p < gemm.k; p += step) {
+    const bool is_last = p + step >= gemm.k;
+    const Gemm<bfloat16, C> range = range_from(p), next = is_last ? range : range_from(p + step);
+    multiply_k_range(range, p == 0 ? bias : nullptr, kept ? panels_at(*kept, p, 0) : kept,
+                     is_last ? squares : SquareSums(), is_last ? nullptr : &next);
+  }
 }
 
 /// The sum of squares of a c (m, n) that run(squares) computes: units of c in f64, then these in their order,

@@ -58,6 +58,15 @@ void store_sums_plainly(const PairSums& block, int64_t begin, int64_t end) {
     }
 }
 
+/// Pairs of k that are multiplied between two turns of `RowsAhead`: few enough that the lines of one turn
+/// find a place in the processor's queues.
+constexpr int64_t turn_pairs = 64;
+
+int64_t ahead_turns(int64_t m, int64_t n, int64_t k) {
+  const int64_t tiles = (m + tile_rows - 1) / tile_rows * ((PairPanels::count_for(n) + 2) / 3);
+  return tiles * ((k / 2 + turn_pairs - 1) / turn_pairs);
+}
+
 bool multiplies_pairs_on_tiles() {
   return uses_tile_model() || multiplies_bf16_tiles();
 }
@@ -184,21 +193,37 @@ TESSERA_BF16 void store_squared(const PairTarget& target, int64_t row, int64_t c
   }
 }
 
-/// `rows` rows by 16 `vectors` columns of c, from column `column` on; `left` columns exist.
-template <int rows, int vectors>
+/// What the cache is asked for during a tile; either may be null.
+struct TileAhead {
+  RowsAhead *rows, *other;
+
+  void ask() const {
+    if (rows) rows->ask();
+    if (other) other->ask();
+  }
+};
+
+/// `rows` rows by 16 `vectors` columns of c, from column `column` on; `left` columns exist. `asks`: some of
+/// `ahead` is not null.
+template <int rows, int vectors, bool asks>
 TESSERA_BF16 void tile(int64_t k, const PairRows& a, const uint32_t* b, int64_t step,
-                       const PairTarget& target, int64_t row, int64_t column, int64_t left) {
+                       const PairTarget& target, int64_t row, int64_t column, int64_t left,
+                       const TileAhead& ahead) {
   __m512 sums[rows][vectors];
   for (int i = 0; i < rows; ++i)
     for (int v = 0; v < vectors; ++v) sums[i][v] = _mm512_setzero_ps();
   const bfloat16* from = a.data + row * a.row;
   __m512i pairs[rows];
   const bool odd = (k & 1) && a.pair == 2;  // the last element of a row has no partner
-  for (int64_t p = odd ? k / 2 : (k + 1) / 2; p > 0; --p) {
-    for (int i = 0; i < rows; ++i) pairs[i] = load_pair(from + i * a.row);
-    multiply_pair<rows, vectors>(pairs, b, step, sums);
-    from += a.pair;
-    b += panel_width;
+  const int64_t whole = odd ? k / 2 : (k + 1) / 2;
+  for (int64_t count = whole; count > 0; count -= asks ? turn_pairs : whole) {
+    if (asks) ahead.ask();
+    for (int64_t p = asks && count > turn_pairs ? turn_pairs : count; p > 0; --p) {
+      for (int i = 0; i < rows; ++i) pairs[i] = load_pair(from + i * a.row);
+      multiply_pair<rows, vectors>(pairs, b, step, sums);
+      from += a.pair;
+      b += panel_width;
+    }
   }
   if (odd) {
     for (int i = 0; i < rows; ++i) pairs[i] = _mm512_set1_epi32(from[i * a.row].bits);
@@ -213,14 +238,18 @@ TESSERA_BF16 void tile(int64_t k, const PairRows& a, const uint32_t* b, int64_t 
 }
 
 using Tile = void (*)(int64_t, const PairRows&, const uint32_t*, int64_t, const PairTarget&, int64_t, int64_t,
-                      int64_t);
+                      int64_t, const TileAhead&);
 
 /// By rows - 1, then by vectors - 1.
-constexpr Tile tiles[tile_rows][3] = {
-    {&tile<1, 1>, &tile<1, 2>, &tile<1, 3>}, {&tile<2, 1>, &tile<2, 2>, &tile<2, 3>},
-    {&tile<3, 1>, &tile<3, 2>, &tile<3, 3>}, {&tile<4, 1>, &tile<4, 2>, &tile<4, 3>},
-    {&tile<5, 1>, &tile<5, 2>, &tile<5, 3>}, {&tile<6, 1>, &tile<6, 2>, &tile<6, 3>},
-    {&tile<7, 1>, &tile<7, 2>, &tile<7, 3>}, {&tile<8, 1>, &tile<8, 2>, &tile<8, 3>}};
+template <bool asks>
+constexpr Tile tiles[tile_rows][3] = {{&tile<1, 1, asks>, &tile<1, 2, asks>, &tile<1, 3, asks>},
+                                      {&tile<2, 1, asks>, &tile<2, 2, asks>, &tile<2, 3, asks>},
+                                      {&tile<3, 1, asks>, &tile<3, 2, asks>, &tile<3, 3, asks>},
+                                      {&tile<4, 1, asks>, &tile<4, 2, asks>, &tile<4, 3, asks>},
+                                      {&tile<5, 1, asks>, &tile<5, 2, asks>, &tile<5, 3, asks>},
+                                      {&tile<6, 1, asks>, &tile<6, 2, asks>, &tile<6, 3, asks>},
+                                      {&tile<7, 1, asks>, &tile<7, 2, asks>, &tile<7, 3, asks>},
+                                      {&tile<8, 1, asks>, &tile<8, 2, asks>, &tile<8, 3, asks>}};
 
 /// Rows 2p and 2p + 1 of up to 16 columns, interleaved; `two`: whether the second row exists.
 TESSERA_BF16_INLINE __m512i interleaved(const uint16_t* row, int64_t leading, bool two, __mmask16 mask) {
@@ -429,18 +458,28 @@ void pack_pairs(const bfloat16* from, int64_t leading, bool transposed, int64_t 
 }
 
 void multiply_pairs(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
-                    const PairTarget& target) {
+                    const PairTarget& target, RowsAhead* ahead) {
   require<Error>(a.pair == 2 || !uses_tile_model(), "multiply_pairs: the model of tiles has no panels");
   if (a.pair == 2 && multiplies_pairs_on_tiles())
     return multiply_tiles(m, n, k, TileRows::in_place(a.data, a.row), b, target);
   const int64_t panels = PairPanels::count_for(n);
+  // Rows in place may come from memory. Beside a single tile their lines take as long as its products; rows
+  // that are so long that b has no more columns are foreseen by the processor.
+  const bool follows = a.pair == 2 && panels > 3;
   for (int64_t i = 0; i < m; i += tile_rows) {
-    const int64_t rows = m - i < tile_rows ? m - i : tile_rows;
+    const int64_t rows = m - i < tile_rows ? m - i : tile_rows, left = m - i - rows;
+    RowsAhead next_rows;
+    const bool asks = follows && left > 0;
+    if (asks) {
+      next_rows.add(a.data + (i + rows) * a.row, 2 * a.row, left < tile_rows ? left : tile_rows, 2 * k);
+      next_rows.spread(ahead_turns(rows, n, k));
+    }
+    const TileAhead lines{asks ? &next_rows : nullptr, ahead};
     for (int64_t p = 0; p < panels;) {
       // Four panels are taken as two and two, not as three and one.
       const int64_t rest = panels - p, vectors = rest == 4 ? 2 : rest < 3 ? rest : 3;
-      tiles[rows - 1][vectors - 1](k, a, b.data + p * b.stride, b.stride, target, i, p * panel_width,
-                                   n - p * panel_width);
+      const Tile run = (lines.rows || lines.other ? tiles<true> : tiles<false>)[rows - 1][vectors - 1];
+      run(k, a, b.data + p * b.stride, b.stride, target, i, p * panel_width, n - p * panel_width, lines);
       p += vectors;
     }
   }
@@ -466,7 +505,7 @@ void store_sums(const PairSums& block, int64_t begin, int64_t end) {
   store_sums_plainly(block, begin, end);
 }
 void multiply_pairs(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
-                    const PairTarget& target) {
+                    const PairTarget& target, RowsAhead*) {
   multiply_on_model(m, n, k, TileRows::in_place(a.data, a.row), b, target);
 }
 

@@ -1,0 +1,46 @@
+#pragma once  // internal
+
+#include <cstdint>
+
+namespace tessera::kernels::cpu {
+
+/// Rows that are read soon. The second-level cache is asked for a few of their lines at a time, while
+/// products of other rows keep the processor busy: rows that come from memory would else be waited for, since
+/// a tile of a product is longer than what the processor looks ahead, and reads too few bytes of a row for
+/// its own prefetch to begin.
+class RowsAhead {
+ public:
+  /// Adds `rows` rows of `bytes` bytes, `distance` bytes apart; at most twice.
+  void add(const void* first, int64_t distance, int64_t rows, int64_t bytes) {
+    if (rows <= 0 || bytes <= 0 || count_ == 2) return;
+    blocks_[count_++] = {static_cast<const char*>(first), distance, rows, (bytes + line - 1) / line};
+    lines_ += rows * blocks_[count_ - 1].lines;
+  }
+
+  /// Divides all lines among `turns` calls of `ask`.
+  void spread(int64_t turns) { share_ = turns > 0 ? (lines_ + turns - 1) / turns : 0; }
+
+  /// Asks for the next lines, or those that are left.
+  void ask() {
+    for (int64_t i = 0; i < share_ && next_ < count_; ++i) {
+      Block& block = blocks_[next_];
+      __builtin_prefetch(block.row + line * line_of_row_, 0, 2);
+      if (++line_of_row_ < block.lines) continue;
+      line_of_row_ = 0;
+      block.row += block.distance;
+      if (--block.rows == 0) ++next_;
+    }
+  }
+
+ private:
+  static constexpr int64_t line = 64;
+  struct Block {
+    const char* row;
+    int64_t distance, rows, lines;
+  };
+  Block blocks_[2];  // the first `count_` are set
+  int count_ = 0, next_ = 0;
+  int64_t lines_ = 0, share_ = 0, line_of_row_ = 0;
+};
+
+}  // namespace tessera::kernels::cpu
