@@ -58,7 +58,7 @@ void attention(benchmark::State& state, Size size, bool backward, DType dtype, d
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  for (const Size& size : {Size{"nano_cpu", 12, 64, 4, 32, 0.1}, Size{"nano", 8, 256, 6, 64, 0.2},
+  for (const Size& size : {Size{"nano_cpu", 12, 64, 4, 32, 0}, Size{"nano", 8, 256, 6, 64, 0.2},
                            Size{"width_768", 2, 512, 12, 64, 0}, Size{"gpt_lite", 1, 2048, 12, 64, 0.1}})
     for (const bool backward : {false, true})
       for (const DType dtype : {f32, bf16})

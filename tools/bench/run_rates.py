@@ -49,7 +49,9 @@ def attention(options):
         raise SystemExit(f"exit status {done.returncode} from: {' '.join(command)}\n{done.stderr}")
     rates = {}
     for found in json.loads(done.stdout)["benchmarks"]:
-        dtype, size, direction = found["name"].split("/")[:3]
+        dtype, size, direction, *more = found["name"].split("/")
+        if "dropout" in more:
+            size += " with dropout"
         rates[f"{size} {dtype} {direction}"] = found["FLOP/s"] / 1e9
     return rates
 

@@ -64,7 +64,7 @@ void dropout_factors(const MaskRow& mask, const AttentionRow<A>* rows, int64_t c
   for (int64_t begin = 0; begin < count; begin += factor_rows) {
     const int64_t end = begin + factor_rows < count ? begin + factor_rows : count;
     const uint64_t element = mask.first + static_cast<uint64_t>(begin) * row_step;
-    if (element % 4 != 0 || row_step % 4 != 0) {
+    if (end - begin == 1 || element % 4 != 0 || row_step % 4 != 0) {
       for (int64_t r = begin; r < end; ++r)
         factors_of_row(mask, keys, factors, mask.first + static_cast<uint64_t>(r) * row_step, rows[r].visible,
                        out + r * leading);

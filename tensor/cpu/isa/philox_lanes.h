@@ -60,9 +60,9 @@ template <int first, int... i>
   return __builtin_shufflevector(a, b, (first + i / 2 + (i % 2) * blocks_of_register)...);
 }
 
-/// All of v is computed before what follows. The compiler would else put all rounds of one register before
-/// those of the next, and the processor would wait for each product. Narrow registers are too few to gain by
-/// it.
+/// All of v is computed before what follows. The compiler would otherwise put all rounds of one register
+/// before those of the next, and the processor would wait for each product. The narrower instruction sets
+/// have too few registers to gain by it.
 template <int count>
 [[gnu::always_inline]] inline void take_turns(PhiloxLanes (&v)[count]) {
   if constexpr (register_bytes == 64 && count == 4) asm("" : "+v"(v[0]), "+v"(v[1]), "+v"(v[2]), "+v"(v[3]));

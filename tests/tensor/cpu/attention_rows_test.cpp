@@ -275,22 +275,28 @@ TEST_CASE(
                            .sample = 5,
                            .step = 7,
                            .scale = 1.6};
-        // Rows of every length, an odd number of them; rows 3 and 4 see nothing.
+        // Rows of many lengths, long before short and after; rows 3 and 4 see nothing. Rows from `count` on are
+        // not written.
+        constexpr int64_t all = 12;
         std::vector<AttentionRow<float>> rows;
-        for (int64_t r = 0; r < 9; ++r) rows.push_back({r == 3 || r == 4 ? 0 : 70 - 8 * r, 70, 1.0f, 1.0f});
-        std::vector<float> factors(9 * leading, -1.0f);
-        TESSERA_PER_ISA(attention_rows_f32)
-        ()->dropout_factors(mask, rows.data(), 9, step, leading, factors.data());
-        for (int64_t r = 0; r < 9; ++r)
-          for (int64_t i = 0; i < leading; ++i) {
-            const float factor = factors[r * leading + i];
-            if (i < rows[r].visible)
-              REQUIRE(factor == factor_of(mask, first + static_cast<uint64_t>(r * step + i)));
-            else if (i >= (rows[r].visible + 15) / 16 * 16)
-              REQUIRE(factor == -1.0f);
-            else
-              REQUIRE((factor == 0.0f || factor == 1.6f));
-          }
+        for (int64_t r = 0; r < all; ++r)
+          rows.push_back({r == 3 || r == 4 ? 0 : r < 6 ? 70 - 8 * r : 8 * r - 20, 70, 1.0f, 1.0f});
+        for (int64_t count = 1; count < all; ++count) {
+          std::vector<float> factors(all * leading, -1.0f);
+          TESSERA_PER_ISA(attention_rows_f32)
+          ()->dropout_factors(mask, rows.data(), count, step, leading, factors.data());
+          for (int64_t r = 0; r < all; ++r)
+            for (int64_t i = 0; i < leading; ++i) {
+              const float factor = factors[r * leading + i];
+              const int64_t visible = r < count ? rows[r].visible : 0;
+              if (i < visible)
+                REQUIRE(factor == factor_of(mask, first + static_cast<uint64_t>(r * step + i)));
+              else if (i >= (visible + 15) / 16 * 16)
+                REQUIRE(factor == -1.0f);
+              else
+                REQUIRE((factor == 0.0f || factor == 1.6f));
+            }
+        }
       }
   }
 }

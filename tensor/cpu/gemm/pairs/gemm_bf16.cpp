@@ -98,7 +98,7 @@ class PackedRows {
       pack_pairs(from, leading, false, k_, m, {memory_, PairPanels::stride_for(k_)});
   }
   /// c (m, n) += these rows times `b`.
-  void multiply(int64_t m, int64_t n, const PairPanels& b, PairTarget target, RowsAhead& ahead) const {
+  void multiply(int64_t m, int64_t n, const PairPanels& b, PairTarget target, RowsAhead* ahead) const {
     if (multiplies_pairs_on_tiles())
       return multiply_tiles(m, n, k_, TileRows::packed(reinterpret_cast<const bfloat16*>(memory_), k_), b,
                             target);
@@ -108,7 +108,7 @@ class PackedRows {
       target.squares = squares.at(i, 0);
       const auto* panel =
           reinterpret_cast<const bfloat16*>(memory_ + i / panel_width * PairPanels::stride_for(k_));
-      multiply_pairs(std::min(panel_width, m - i), n, k_, {panel, 2, 2 * panel_width}, b, target, &ahead);
+      multiply_pairs(std::min(panel_width, m - i), n, k_, {panel, 2, 2 * panel_width}, b, target, ahead);
     }
   }
 
@@ -175,8 +175,8 @@ void add_columns(RowsAhead& ahead, const Gemm<bfloat16, C>& gemm, int64_t j, int
   ahead.add(gemm.b_at(0, j), 2 * gemm.ldb, rows, 2 * length);
 }
 
-/// The product over one range of k in the calling thread. While it multiplies, the cache is asked for what is
-/// packed next: further columns of b, or the operands of the range `next` (null: there is none).
+/// The product over one range of k in the calling thread. While it multiplies, it prefetches what is packed
+/// next: further columns of b, or the operands of the range `next` (null: there is none).
 template <class C>
 void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias, const KeptPanels& kept,
                       SquareSums squares, const Gemm<bfloat16, C>* next) {
@@ -203,10 +203,11 @@ void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias, const Ke
         if (!kept) add_columns(ahead, *next, 0, std::min(width, next->n));
       }
       ahead.spread(ahead_turns(band.m, columns, gemm.k));
+      RowsAhead* const lines = ahead.empty() ? nullptr : &ahead;
       if (gemm.a_transposed)
-        rows.multiply(band.m, columns, panels, target, ahead);
+        rows.multiply(band.m, columns, panels, target, lines);
       else
-        multiply_pairs(band.m, columns, gemm.k, {band.a, band.lda, 2}, panels, target, &ahead);
+        multiply_pairs(band.m, columns, gemm.k, {band.a, band.lda, 2}, panels, target, lines);
     }
   }
 }

@@ -2,8 +2,8 @@
 // of b and eight broadcast pairs of a feed 24 instructions of 64 operations each. b's panels come from the
 // second-level cache, 192 bytes per 24 instructions; a's eight rows from the first-level cache.
 //
-// Each function declares its instruction set as an attribute; no inline function is shared with other
-// sources.
+// Each function declares its instruction set as an attribute; no inline function with such an
+// attribute is shared with other sources.
 #include "tensor/cpu/gemm/pairs/gemm_bf16_kernels.h"
 
 #include "tensor/cpu/gemm/tiles/tile_registers.h"
@@ -58,13 +58,12 @@ void store_sums_plainly(const PairSums& block, int64_t begin, int64_t end) {
     }
 }
 
-/// Pairs of k that are multiplied between two turns of `RowsAhead`: few enough that the lines of one turn
-/// find a place in the processor's queues.
+/// Pairs of k that are multiplied between two calls of `RowsAhead::fetch`.
 constexpr int64_t turn_pairs = 64;
 
 int64_t ahead_turns(int64_t m, int64_t n, int64_t k) {
   const int64_t tiles = (m + tile_rows - 1) / tile_rows * ((PairPanels::count_for(n) + 2) / 3);
-  return tiles * ((k / 2 + turn_pairs - 1) / turn_pairs);
+  return tiles * (((k + 1) / 2 + turn_pairs - 1) / turn_pairs);
 }
 
 bool multiplies_pairs_on_tiles() {
@@ -193,19 +192,19 @@ TESSERA_BF16 void store_squared(const PairTarget& target, int64_t row, int64_t c
   }
 }
 
-/// What the cache is asked for during a tile; either may be null.
+/// What is prefetched during a tile; either may be null.
 struct TileAhead {
   RowsAhead *rows, *other;
 
-  void ask() const {
-    if (rows) rows->ask();
-    if (other) other->ask();
+  void fetch() const {
+    if (rows) rows->fetch();
+    if (other) other->fetch();
   }
 };
 
-/// `rows` rows by 16 `vectors` columns of c, from column `column` on; `left` columns exist. `asks`: some of
-/// `ahead` is not null.
-template <int rows, int vectors, bool asks>
+/// `rows` rows by 16 `vectors` columns of c, from column `column` on; `left` columns exist. `fetches`: some
+/// of `ahead` is not null.
+template <int rows, int vectors, bool fetches>
 TESSERA_BF16 void tile(int64_t k, const PairRows& a, const uint32_t* b, int64_t step,
                        const PairTarget& target, int64_t row, int64_t column, int64_t left,
                        const TileAhead& ahead) {
@@ -216,9 +215,9 @@ TESSERA_BF16 void tile(int64_t k, const PairRows& a, const uint32_t* b, int64_t 
   __m512i pairs[rows];
   const bool odd = (k & 1) && a.pair == 2;  // the last element of a row has no partner
   const int64_t whole = odd ? k / 2 : (k + 1) / 2;
-  for (int64_t count = whole; count > 0; count -= asks ? turn_pairs : whole) {
-    if (asks) ahead.ask();
-    for (int64_t p = asks && count > turn_pairs ? turn_pairs : count; p > 0; --p) {
+  for (int64_t count = whole; count > 0; count -= fetches ? turn_pairs : whole) {
+    if (fetches) ahead.fetch();
+    for (int64_t p = fetches && count > turn_pairs ? turn_pairs : count; p > 0; --p) {
       for (int i = 0; i < rows; ++i) pairs[i] = load_pair(from + i * a.row);
       multiply_pair<rows, vectors>(pairs, b, step, sums);
       from += a.pair;
@@ -241,15 +240,15 @@ using Tile = void (*)(int64_t, const PairRows&, const uint32_t*, int64_t, const 
                       int64_t, const TileAhead&);
 
 /// By rows - 1, then by vectors - 1.
-template <bool asks>
-constexpr Tile tiles[tile_rows][3] = {{&tile<1, 1, asks>, &tile<1, 2, asks>, &tile<1, 3, asks>},
-                                      {&tile<2, 1, asks>, &tile<2, 2, asks>, &tile<2, 3, asks>},
-                                      {&tile<3, 1, asks>, &tile<3, 2, asks>, &tile<3, 3, asks>},
-                                      {&tile<4, 1, asks>, &tile<4, 2, asks>, &tile<4, 3, asks>},
-                                      {&tile<5, 1, asks>, &tile<5, 2, asks>, &tile<5, 3, asks>},
-                                      {&tile<6, 1, asks>, &tile<6, 2, asks>, &tile<6, 3, asks>},
-                                      {&tile<7, 1, asks>, &tile<7, 2, asks>, &tile<7, 3, asks>},
-                                      {&tile<8, 1, asks>, &tile<8, 2, asks>, &tile<8, 3, asks>}};
+template <bool fetches>
+constexpr Tile tiles[tile_rows][3] = {{&tile<1, 1, fetches>, &tile<1, 2, fetches>, &tile<1, 3, fetches>},
+                                      {&tile<2, 1, fetches>, &tile<2, 2, fetches>, &tile<2, 3, fetches>},
+                                      {&tile<3, 1, fetches>, &tile<3, 2, fetches>, &tile<3, 3, fetches>},
+                                      {&tile<4, 1, fetches>, &tile<4, 2, fetches>, &tile<4, 3, fetches>},
+                                      {&tile<5, 1, fetches>, &tile<5, 2, fetches>, &tile<5, 3, fetches>},
+                                      {&tile<6, 1, fetches>, &tile<6, 2, fetches>, &tile<6, 3, fetches>},
+                                      {&tile<7, 1, fetches>, &tile<7, 2, fetches>, &tile<7, 3, fetches>},
+                                      {&tile<8, 1, fetches>, &tile<8, 2, fetches>, &tile<8, 3, fetches>}};
 
 /// Rows 2p and 2p + 1 of up to 16 columns, interleaved; `two`: whether the second row exists.
 TESSERA_BF16_INLINE __m512i interleaved(const uint16_t* row, int64_t leading, bool two, __mmask16 mask) {
@@ -463,18 +462,18 @@ void multiply_pairs(int64_t m, int64_t n, int64_t k, const PairRows& a, const Pa
   if (a.pair == 2 && multiplies_pairs_on_tiles())
     return multiply_tiles(m, n, k, TileRows::in_place(a.data, a.row), b, target);
   const int64_t panels = PairPanels::count_for(n);
-  // Rows in place may come from memory. Beside a single tile their lines take as long as its products; rows
-  // that are so long that b has no more columns are foreseen by the processor.
-  const bool follows = a.pair == 2 && panels > 3;
+  // Rows in place may come from memory. In a band of one tile the prefetches cost more than they save: b has
+  // so few columns where k is long, and the processor's own prefetch serves long rows.
+  const bool prefetches = a.pair == 2 && panels > 3;
   for (int64_t i = 0; i < m; i += tile_rows) {
     const int64_t rows = m - i < tile_rows ? m - i : tile_rows, left = m - i - rows;
     RowsAhead next_rows;
-    const bool asks = follows && left > 0;
-    if (asks) {
+    const bool has_next = prefetches && left > 0;
+    if (has_next) {
       next_rows.add(a.data + (i + rows) * a.row, 2 * a.row, left < tile_rows ? left : tile_rows, 2 * k);
       next_rows.spread(ahead_turns(rows, n, k));
     }
-    const TileAhead lines{asks ? &next_rows : nullptr, ahead};
+    const TileAhead lines{has_next ? &next_rows : nullptr, ahead};
     for (int64_t p = 0; p < panels;) {
       // Four panels are taken as two and two, not as three and one.
       const int64_t rest = panels - p, vectors = rest == 4 ? 2 : rest < 3 ? rest : 3;

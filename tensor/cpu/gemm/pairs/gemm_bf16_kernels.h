@@ -113,10 +113,11 @@ void store_sums_plainly(const PairSums& block, int64_t begin, int64_t end);
 /// @}
 
 /// c (m, n) = a (m, k) b (k, n), on tiles where there are some. Every element is summed over k in one order,
-/// whatever m, n and its position. On vectors `ahead`, unless null, is asked for `ahead_turns(m, n, k)`
-/// times.
+/// whatever m, n and its position. On vectors `ahead->fetch()` is called `ahead_turns(m, n, k)` times, unless
+/// `ahead` is null.
 void multiply_pairs(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
                     const PairTarget& target, RowsAhead* ahead = nullptr);
+/// The tiles of c on vectors, times the parts of a tile between which lines are prefetched.
 int64_t ahead_turns(int64_t m, int64_t n, int64_t k);
 /// The same on tiles, where `multiplies_pairs_on_tiles()`.
 void multiply_tiles(int64_t m, int64_t n, int64_t k, const TileRows& a, const PairPanels& b,

@@ -1,13 +1,14 @@
 #pragma once  // internal
 
+#include <algorithm>
 #include <cstdint>
 
 namespace tessera::kernels::cpu {
 
-/// Rows that are read soon. The second-level cache is asked for a few of their lines at a time, while
-/// products of other rows keep the processor busy: rows that come from memory would else be waited for, since
-/// a tile of a product is longer than what the processor looks ahead, and reads too few bytes of a row for
-/// its own prefetch to begin.
+/// Rows that are read soon: `fetch` prefetches a few of their lines to the second-level cache, while products
+/// of other rows keep the processor busy. Rows that come from memory would otherwise be waited for, since a
+/// tile of a product is longer than the instructions that the processor looks ahead, and reads too few bytes
+/// of a row for the processor's own prefetch to begin.
 class RowsAhead {
  public:
   /// Adds `rows` rows of `bytes` bytes, `distance` bytes apart; at most twice.
@@ -17,11 +18,14 @@ class RowsAhead {
     lines_ += rows * blocks_[count_ - 1].lines;
   }
 
-  /// Divides all lines among `turns` calls of `ask`.
-  void spread(int64_t turns) { share_ = turns > 0 ? (lines_ + turns - 1) / turns : 0; }
+  bool empty() const { return count_ == 0; }
 
-  /// Asks for the next lines, or those that are left.
-  void ask() {
+  /// Divides all lines among `turns` calls of `fetch`. A call has at most as many as find a place in the
+  /// processor's queues; then not all lines are prefetched.
+  void spread(int64_t turns) { share_ = turns > 0 ? std::min((lines_ + turns - 1) / turns, most_lines) : 0; }
+
+  /// Prefetches the next lines, or those that are left.
+  void fetch() {
     for (int64_t i = 0; i < share_ && next_ < count_; ++i) {
       Block& block = blocks_[next_];
       __builtin_prefetch(block.row + line * line_of_row_, 0, 2);
@@ -33,7 +37,7 @@ class RowsAhead {
   }
 
  private:
-  static constexpr int64_t line = 64;
+  static constexpr int64_t line = 64, most_lines = 32;
   struct Block {
     const char* row;
     int64_t distance, rows, lines;
