@@ -275,8 +275,8 @@ TEST_CASE(
                            .sample = 5,
                            .step = 7,
                            .scale = 1.6};
-        // Rows of many lengths, long before short and after; rows 3 and 4 see nothing. Rows from `count` on are
-        // not written.
+        // Rows of many lengths, long before short and after; rows 3 and 4 see nothing. Rows from `count` on
+        // are not written.
         constexpr int64_t all = 12;
         std::vector<AttentionRow<float>> rows;
         for (int64_t r = 0; r < all; ++r)

@@ -37,9 +37,8 @@ Tensor reference(const Tensor& a, const Tensor& b) {
 TEST_CASE("bf16 product: tiles, edges and long sums, in f32 to the accumulator's precision") {
   struct {
     int64_t m, k, n;
-  } const sizes[] = {{1, 1, 1},      {8, 2, 48},     {9, 3, 49},   {23, 65, 130},
-                     {40, 768, 400}, {17, 4500, 70}, {3, 5000, 16},
-                     {17, 193, 100}, {9, 129, 49},   {25, 1025, 100}};
+  } const sizes[] = {{1, 1, 1},      {8, 2, 48},    {9, 3, 49},     {23, 65, 130}, {40, 768, 400},
+                     {17, 4500, 70}, {3, 5000, 16}, {17, 193, 100}, {9, 129, 49},  {25, 1025, 100}};
   for (const auto& size : sizes)
     for (const bool a_transposed : {false, true})
       for (const bool b_transposed : {false, true}) {
