@@ -86,7 +86,7 @@ if ! "${on_both_hosts[@]}" sh -c 'echo "rank $OMPI_COMM_WORLD_RANK on $(hostname
   exit 1
 fi
 sort "$scratch/placed"
-[[ $(sed 's/.* on //' "$scratch/placed" | sort -u | wc -l) == 2 ]] || {
+[[ $(sed -n 's/^rank [0-9]* on //p' "$scratch/placed" | sort -u | wc -l) == 2 ]] || {
   echo "the ranks are not on two hosts"
   exit 1
 }

@@ -75,8 +75,11 @@ TEST_CASE("partitioned inputs: each rank holds its part, and gradients have the 
       CHECK(same_bits(result.gradients, alone.gradients));
       // The inputs of all layers are parts; the last result is whole.
       const int64_t saved = layers * (rows * width - part) * 8;
+      // A communicator keeps its newest call, and its thread may keep the one before: a hash and those of
+      // all.
+      const int64_t calls = 2 * 8 * (1 + ranks);
       CHECK(alone.held - result.held <= saved);
-      CHECK(alone.held - result.held >= saved - 64);  // a communicator keeps the hashes of its newest call
+      CHECK(alone.held - result.held >= saved - calls);
     }
   }
 }
