@@ -51,7 +51,7 @@ void factors_of_row(const MaskRow& mask, const PhiloxKeys& keys, const Factors<A
     out[i] = A(0);
 }
 
-/// Rows whose words are computed together: as many chains of products as the registers hold.
+/// Rows of which the words are computed together: as many chains of products as the registers hold.
 constexpr int factor_rows = register_bytes == 64 ? 4 : 2;
 
 /// `factor_rows` rows at a time.

@@ -8,7 +8,8 @@ namespace tessera::kernels::cpu {
 /// Rows that are read soon: `fetch` prefetches a few of their lines to the second-level cache, while products
 /// of other rows keep the processor busy. Rows that come from memory would otherwise be waited for, since a
 /// tile of a product is longer than the instructions that the processor looks ahead, and reads too few bytes
-/// of a row for the processor's own prefetch to begin.
+/// of a row for the processor's own prefetch to begin. Results do not depend on it; its speed is measured in
+/// the chapter (../README.md).
 class RowsAhead {
  public:
   /// Adds `rows` rows of `bytes` bytes, `distance` bytes apart; at most twice.
